@@ -1,0 +1,41 @@
+# make demo, make test, make lint, make bench: each sets up what it needs in .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find native CMakeLists.txt pyproject.toml -type f)
+
+.PHONY: demo test lint format bench clean
+
+# The package is installed in editable mode: changes to Python files take effect at once, changes to native ones here.
+$(VENV)/.installed: $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m symsgd.bench.demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+	find native -name '*.hpp' -o -name '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests
+	find native -name '*.hpp' -o -name '*.cpp' | xargs $(BIN)/clang-format -i
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m symsgd.bench $(BENCH)
+
+clean:
+	rm -rf build dist $(VENV)

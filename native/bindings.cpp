@@ -1,0 +1,350 @@
+// Arrays in, results out. Everything has been checked by symsgd.training; this file converts and lets go of the GIL.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "symsgd/check.hpp"
+#include "symsgd/team.hpp"
+#include "symsgd/train.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace symsgd;
+
+namespace {
+
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Output = nb::ndarray<nb::c_contig, nb::device::cpu>;
+using OutputDoubles = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+const T* pointer(const AnyArray& array) {
+    return static_cast<const T*>(array.data());
+}
+
+// A view of rows together with the arrays it looks into.
+struct Rows {
+    AnyRows view;
+    std::int64_t entries;
+    std::vector<AnyArray> owners;
+};
+
+template <class V>
+Rows sparse_rows_of(const AnyArray& start, const AnyArray& index, const AnyArray& value, std::int64_t features) {
+    const auto rows = static_cast<std::int64_t>(start.size()) - 1;
+    const auto entries = static_cast<std::int64_t>(std::min(index.size(), value.size()));
+    std::vector<AnyArray> owners{start, index, value};
+    if (start.dtype() == nb::dtype<std::int32_t>() && index.dtype() == nb::dtype<std::int32_t>())
+        return {SparseRows<V, std::int32_t>{pointer<std::int32_t>(start), pointer<std::int32_t>(index),
+                                            pointer<V>(value), rows, features},
+                entries, std::move(owners)};
+    if (start.dtype() == nb::dtype<std::int64_t>() && index.dtype() == nb::dtype<std::int64_t>())
+        return {SparseRows<V, std::int64_t>{pointer<std::int64_t>(start), pointer<std::int64_t>(index),
+                                            pointer<V>(value), rows, features},
+                entries, std::move(owners)};
+    throw std::invalid_argument("indices and indptr must both be int32 or both int64");
+}
+
+Rows sparse_rows(const AnyArray& start, const AnyArray& index, const AnyArray& value, std::int64_t features) {
+    if (value.dtype() == nb::dtype<float>()) return sparse_rows_of<float>(start, index, value, features);
+    if (value.dtype() == nb::dtype<double>()) return sparse_rows_of<double>(start, index, value, features);
+    throw std::invalid_argument("values must be float32 or float64");
+}
+
+Rows dense_rows(const AnyArray& values) {
+    const auto rows = static_cast<std::int64_t>(values.shape(0));
+    const auto features = static_cast<std::int64_t>(values.shape(1));
+    if (values.dtype() == nb::dtype<float>())
+        return {DenseRows<float>{pointer<float>(values), rows, features}, rows * features, {values}};
+    if (values.dtype() == nb::dtype<double>())
+        return {DenseRows<double>{pointer<double>(values), rows, features}, rows * features, {values}};
+    throw std::invalid_argument("values must be float32 or float64");
+}
+
+// (finite, strictly increasing indices, what is damaged or "")
+std::tuple<bool, bool, std::string> check_rows(const Rows& rows, int threads) {
+    const nb::gil_scoped_release release;
+    const Checked result = std::visit(
+        [&](const auto& view) -> Checked {
+            if constexpr (std::remove_cvref_t<decltype(view)>::sparse)
+                return check(view, rows.entries, threads);
+            else
+                return {.finite = all_finite(view.value, rows.entries, threads)};
+        },
+        rows.view);
+    return {result.finite, result.increasing, result.damage};
+}
+
+Column column(const std::optional<AnyArray>& array) {
+    if (!array) return {};
+    const nb::dlpack::dtype type = array->dtype();
+    for (const auto& [known, number] : {std::pair{nb::dtype<std::int8_t>(), Number::int8},
+                                        {nb::dtype<std::uint8_t>(), Number::uint8},
+                                        {nb::dtype<std::int16_t>(), Number::int16},
+                                        {nb::dtype<std::int32_t>(), Number::int32},
+                                        {nb::dtype<std::int64_t>(), Number::int64},
+                                        {nb::dtype<float>(), Number::float32},
+                                        {nb::dtype<double>(), Number::float64}})
+        if (type == known) return {array->data(), number};
+    throw std::invalid_argument("labels and weights must be integers or floats");
+}
+
+template <class Named>
+Named named(const std::string& what, const std::string& name,
+            std::initializer_list<std::pair<const char*, Named>> known) {
+    for (const auto& [key, value] : known)
+        if (name == key) return value;
+    throw std::invalid_argument("unknown " + what + " " + name);
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> new_array(T* data, std::initializer_list<std::size_t> shape) {
+    const nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<T*>(memory); });
+    return nb::ndarray<nb::numpy, T>(data, shape, owner);
+}
+
+class PyTraining {
+    using Either = std::variant<std::unique_ptr<Training<float>>, std::unique_ptr<Training<double>>>;
+
+    template <class F>
+    auto visit(F&& f) {
+        return std::visit([&](auto& training) { return f(*training); }, training_);
+    }
+
+public:
+    PyTraining(const Rows& rows, const TrainingSpec& spec, std::vector<AnyArray> owners) : owners_(std::move(owners)) {
+        owners_.insert(owners_.end(), rows.owners.begin(), rows.owners.end());
+        const nb::gil_scoped_release release;
+        training_ = std::visit([&](const auto& view) -> Either { return make_training(view, spec); }, rows.view);
+    }
+
+    // (rows, loss per class, objective per class). Raises what a signal handler raises.
+    std::tuple<std::int64_t, std::vector<double>, std::vector<double>> run_pass() {
+        PassSums sums;
+        bool raised = false;
+        {
+            const nb::gil_scoped_release release;
+            sums = visit([&](auto& training) {
+                return training.run_pass([&] {
+                    const nb::gil_scoped_acquire acquire;
+                    raised = raised || PyErr_CheckSignals() != 0;
+                    return raised;
+                });
+            });
+        }
+        if (raised) throw nb::python_error();
+        return {sums.rows, std::move(sums.loss), std::move(sums.objective)};
+    }
+
+    void keep_classes(const std::vector<int>& classes) {
+        visit([&](auto& training) { training.keep_classes(classes); });
+    }
+
+    void set_step_size(int c, double step_size) {
+        visit([&](auto& training) { training.set_step_size(c, step_size); });
+    }
+
+    double step_size(int c) {
+        return visit([&](auto& training) { return training.step_size(c); });
+    }
+
+    double t() {
+        return visit([](auto& training) { return training.model().t(); });
+    }
+
+    // Writes class c to row places[c] of `coef` and `intercept`; false if anything is not finite.
+    bool store(const Output& coef, const OutputDoubles& intercept, const std::vector<std::int64_t>& places) {
+        const nb::gil_scoped_release release;
+        return visit([&]<class V>(Training<V>& training) {
+            return training.model().store(static_cast<V*>(coef.data()), intercept.data(), places);
+        });
+    }
+
+    void load(const AnyArray& coef, const Doubles& intercept) {
+        visit([&]<class V>(Training<V>& training) { training.model().load(pointer<V>(coef), intercept.data()); });
+    }
+
+    void store_average(const Output& coef, const OutputDoubles& intercept, const std::vector<std::int64_t>& places) {
+        const nb::gil_scoped_release release;
+        visit([&]<class V>(Training<V>& training) {
+            const double steps = std::max(1.0, training.averaged_steps());
+            training.model().store_average(static_cast<V*>(coef.data()), intercept.data(), places, steps);
+        });
+    }
+
+    void load_average(const AnyArray& coef, const Doubles& intercept) {
+        visit([&]<class V>(Training<V>& training) {
+            training.model().load_average(pointer<V>(coef), intercept.data(), training.averaged_steps());
+        });
+    }
+
+    double averaged_steps() {
+        return visit([](auto& training) { return training.averaged_steps(); });
+    }
+
+private:
+    Either training_;
+    std::vector<AnyArray> owners_;
+};
+
+// coef: classes × features in the type of the rows. Returns rows × classes.
+template <class R>
+nb::object decide_rows(const R& view, const AnyArray& coef, const Doubles& intercept, int threads) {
+    using V = typename R::Value;
+    const auto classes = static_cast<int>(intercept.size());
+    const auto rows = static_cast<std::size_t>(view.rows);
+    V* scores = new V[rows * intercept.size()];
+    auto array = new_array(scores, {rows, intercept.size()});
+    {
+        const nb::gil_scoped_release release;
+        const V* weights = pointer<V>(coef);
+        const int stride = stride_for(classes);
+        Array<V> packed;
+        if (stride != 1) {
+            packed = Array<V>(static_cast<std::size_t>(view.features) * static_cast<std::size_t>(stride));
+            in_pieces(view.features, 4096, threads, [&](std::int64_t begin, std::int64_t end) {
+                for (int c = 0; c < classes; ++c)
+                    for (std::int64_t i = begin; i < end; ++i)
+                        packed[static_cast<std::size_t>(i * stride + c)] = weights[c * view.features + i];
+            });
+            weights = packed.data();
+        }
+        const auto decide = kernels().of_rows<R>().decide;
+        in_pieces(view.rows, 1024, threads, [&](std::int64_t begin, std::int64_t end) {
+            decide(view, begin, end, weights, classes, stride, intercept.data(), scores);
+        });
+    }
+    return nb::cast(array);
+}
+
+nb::object decide(const Rows& rows, const AnyArray& coef, const Doubles& intercept, int threads) {
+    return std::visit([&](const auto& view) { return decide_rows(view, coef, intercept, threads); }, rows.view);
+}
+
+// value, g and h at (p, y), for the tests of the losses
+std::tuple<double, double, double> evaluate_loss(const std::string& name, double parameter, double p, double y,
+                                                 bool single) {
+    return visit(loss_named(name, parameter), [&](const auto& loss) -> std::tuple<double, double, double> {
+        if (single) {
+            const auto q = static_cast<float>(p), z = static_cast<float>(y);
+            return {loss.value(p, y), loss.gradient(q, z), loss.curvature(q, z)};
+        }
+        return {loss.value(p, y), loss.gradient(p, y), loss.curvature(p, y)};
+    });
+}
+
+OrderKind order_named(const std::string& name) {
+    return named<OrderKind>(
+        "order", name, {{"storage", OrderKind::storage}, {"full", OrderKind::full}, {"window", OrderKind::window}});
+}
+
+// The rows of pass 0 … passes − 1 in turn, for the tests of the order.
+std::vector<std::vector<std::int64_t>> write_order(const std::string& kind, std::int64_t rows, std::uint32_t seed,
+                                                   int passes) {
+    Order order(order_named(kind), rows, seed, nullptr);
+    std::vector<std::vector<std::int64_t>> written;
+    for (int pass = 0; pass < passes; ++pass) {
+        order.begin_pass(pass);
+        auto& out = written.emplace_back(static_cast<std::size_t>(rows));
+        order.write(0, rows, out.data());
+    }
+    return written;
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "The native core of symsgd. Called by symsgd.training alone.";
+
+    nb::class_<Rows>(m, "Rows");
+    m.def("sparse_rows", &sparse_rows, "indptr"_a, "indices"_a, "data"_a, "n_features"_a);
+    m.def("dense_rows", &dense_rows, "values"_a);
+    m.def("check_rows", &check_rows, "rows"_a, "n_threads"_a);
+    m.def("decide", &decide, "rows"_a, "coef"_a, "intercept"_a, "n_threads"_a);
+    m.def("evaluate_loss", &evaluate_loss, "name"_a, "parameter"_a, "p"_a, "y"_a, "single"_a);
+    m.def("write_order", &write_order, "kind"_a, "n_rows"_a, "seed"_a, "n_passes"_a);
+    m.def("instruction_set", [] { return std::string(kernels().name); });
+
+    nb::class_<PyTraining>(m, "Training")
+        .def(
+            "__init__",
+            [](PyTraining* self, const Rows& rows, const std::string& target, const std::optional<AnyArray>& labels,
+               double positive, const std::optional<AnyArray>& sample_weight, std::vector<double> positive_weight,
+               std::vector<double> negative_weight, const std::string& loss, double loss_parameter,
+               const std::string& penalty, double l2, double l1, const std::string& schedule, double step_size,
+               double power, double schedule_alpha, bool fit_intercept, double intercept_decay, bool one_class,
+               double intercept_pull, double average_from, bool track_norms, const std::string& order,
+               std::uint32_t seed, const std::optional<Bytes>& held_out, double t) {
+                TrainingSpec spec;
+                spec.targets.kind = named<TargetKind>(
+                    "target", target,
+                    {{"real", TargetKind::real}, {"binary", TargetKind::binary}, {"classes", TargetKind::classes}});
+                spec.targets.labels = column(labels);
+                spec.targets.positive = positive;
+                spec.targets.sample_weight = column(sample_weight);
+                spec.classes = static_cast<int>(positive_weight.size());
+                spec.positive_weight = std::move(positive_weight);
+                spec.negative_weight = std::move(negative_weight);
+                spec.rule.loss = loss_named(loss, loss_parameter);
+                spec.rule.penalty = {named<PenaltyKind>("penalty", penalty,
+                                                        {{"none", PenaltyKind::none},
+                                                         {"decay", PenaltyKind::decay},
+                                                         {"truncate", PenaltyKind::truncate},
+                                                         {"halves", PenaltyKind::halves}}),
+                                     l2, l1};
+                spec.rule.schedule = {named<ScheduleKind>("schedule", schedule,
+                                                          {{"constant", ScheduleKind::constant},
+                                                           {"optimal", ScheduleKind::optimal},
+                                                           {"invscaling", ScheduleKind::invscaling},
+                                                           {"pa1", ScheduleKind::passive_aggressive1},
+                                                           {"pa2", ScheduleKind::passive_aggressive2}}),
+                                      step_size, power, schedule_alpha, 0.0};
+                if (spec.rule.schedule.kind == ScheduleKind::optimal)
+                    spec.rule.schedule.t0 = optimal_start(spec.rule.loss, schedule_alpha);
+                spec.rule.fit_intercept = fit_intercept;
+                spec.rule.intercept_decay = intercept_decay;
+                spec.rule.one_class = one_class;
+                spec.rule.intercept_pull = intercept_pull;
+                spec.rule.average_from = average_from;
+                spec.rule.track_norms = track_norms;
+                spec.order = order_named(order);
+                spec.seed = seed;
+                spec.t = t;
+                std::vector<AnyArray> owners;
+                if (labels) owners.push_back(*labels);
+                if (sample_weight) owners.push_back(*sample_weight);
+                if (held_out) {
+                    spec.held_out = held_out->data();
+                    owners.emplace_back(*held_out);
+                }
+                new (self) PyTraining(rows, spec, std::move(owners));
+            },
+            nb::kw_only(), "rows"_a, "target"_a, "labels"_a.none(), "positive"_a, "sample_weight"_a.none(),
+            "positive_weight"_a, "negative_weight"_a, "loss"_a, "loss_parameter"_a, "penalty"_a, "l2"_a, "l1"_a,
+            "schedule"_a, "step_size"_a, "power"_a, "schedule_alpha"_a, "fit_intercept"_a, "intercept_decay"_a,
+            "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "order"_a, "seed"_a,
+            "held_out"_a.none(), "t"_a)
+        .def("run_pass", &PyTraining::run_pass)
+        .def("keep_classes", &PyTraining::keep_classes, "classes"_a)
+        .def("set_step_size", &PyTraining::set_step_size, "c"_a, "step_size"_a)
+        .def("step_size", &PyTraining::step_size, "c"_a)
+        .def("store", &PyTraining::store, "coef"_a, "intercept"_a, "places"_a)
+        .def("load", &PyTraining::load, "coef"_a, "intercept"_a)
+        .def("store_average", &PyTraining::store_average, "coef"_a, "intercept"_a, "places"_a)
+        .def("load_average", &PyTraining::load_average, "coef"_a, "intercept"_a)
+        .def_prop_ro("t", &PyTraining::t)
+        .def_prop_ro("averaged_steps", &PyTraining::averaged_steps);
+}

@@ -1,0 +1,80 @@
+// One block of SGD: the only inner loop, shared by every strategy.
+//
+//   p = x·w + b,  u = −step × weight × g(p, y),  w ← max(0, 1 − step × l2) w + u x,  b ← b + κ (u − step × ν)
+//
+// with the L1 truncation, the averages and the sums of loss and objective beside it. The loop is compiled once per
+// instruction set (src/kernels/) and reached through `Kernels`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+
+#include "symsgd/loss.hpp"
+#include "symsgd/model.hpp"
+#include "symsgd/penalty.hpp"
+#include "symsgd/rows.hpp"
+#include "symsgd/schedule.hpp"
+#include "symsgd/targets.hpp"
+
+namespace symsgd {
+
+// Everything about a step that does not change from row to row.
+struct Rule {
+    Loss loss;
+    Penalty penalty;
+    Schedule schedule;
+    bool fit_intercept = true;
+    double intercept_decay = 1.0;  // κ: 0.01 for sparse rows, as in scikit-learn
+    double intercept_pull = 0.0;   // ν of the one-class SVM
+    bool one_class = false;
+    double average_from = 0.0;  // the step from which iterates are averaged; 0: never
+    bool track_loss = true;     // sum the losses of the pass
+    bool track_norms = false;   // and the norms that turn them into objectives
+};
+
+// Rows `order[0 … count)`; `order[count … known)` come next and are only fetched ahead.
+struct Block {
+    const std::int64_t* order;
+    std::size_t count;
+    std::size_t known;
+};
+
+template <class Rows>
+struct RowKernels {
+    using V = typename Rows::Value;
+    void (*learn)(const Rows&, const Targets&, const Block&, const Rule&, ModelView<V>&);
+    // scores[row × classes + class] = x·w + b for rows [begin, end); weights are features × stride, side by side
+    void (*decide)(const Rows&, std::int64_t begin, std::int64_t end, const V* weights, int classes, int stride,
+                   const double* intercept, V* scores);
+};
+
+template <class V>
+struct ModelKernels {
+    void (*finish_pass)(const Rule&, ModelView<V>&);  // brings lazy penalties and sums up to date
+    void (*measure)(ModelView<V>&);                   // recomputes the sums of squares and sizes the lanes keep
+};
+
+struct Kernels {
+    const char* name;
+    std::tuple<RowKernels<SparseRows<float, std::int32_t>>, RowKernels<SparseRows<float, std::int64_t>>,
+               RowKernels<SparseRows<double, std::int32_t>>, RowKernels<SparseRows<double, std::int64_t>>,
+               RowKernels<DenseRows<float>>, RowKernels<DenseRows<double>>>
+        rows;
+    std::tuple<ModelKernels<float>, ModelKernels<double>> models;
+
+    template <class Rows>
+    const RowKernels<Rows>& of_rows() const {
+        return std::get<RowKernels<Rows>>(rows);
+    }
+    template <class V>
+    const ModelKernels<V>& of_models() const {
+        return std::get<ModelKernels<V>>(models);
+    }
+};
+
+// The kernels for this machine, chosen once per process: the widest set it has, or what SYMSGD_ISA names.
+// Throws std::invalid_argument if SYMSGD_ISA names a set that is unknown or that this machine lacks.
+const Kernels& kernels();
+
+}  // namespace symsgd

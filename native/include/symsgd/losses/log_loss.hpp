@@ -1,0 +1,40 @@
+// Logistic regression: ℓ = log(1 + e^{−yp}), g = −y σ(−yp), h = σ(p) σ(−p), with y = ±1.
+#pragma once
+
+#include <cmath>
+
+#include "symsgd/losses/exponential.hpp"
+
+namespace symsgd {
+
+struct LogLoss {
+    double unused;
+
+    template <class R>
+    [[gnu::always_inline]] R gradient(R p, R y) const {
+        return -y / (all<R>(1) + exponential(y * p));
+    }
+
+    template <class R>
+    [[gnu::always_inline]] R curvature(R p, R) const {
+        const R e = exponential(p);
+        const R f = all<R>(1) + e;
+        return e / (f * f);
+    }
+
+    // σ(yp). The exponential is held within the range of R, so very wrong predictions (yp < −80) are `value`'s.
+    template <class R>
+    [[gnu::always_inline]] R likelihood(R p, R y) const {
+        const R e = exponential(y * p);
+        return e / (all<R>(1) + e);
+    }
+
+    static constexpr double likelihood_holds_above = -80.0;
+
+    [[gnu::always_inline]] double value(double p, double y) const {
+        const double z = y * p;
+        return z > 0 ? std::log1p(std::exp(-z)) : std::log1p(std::exp(z)) - z;
+    }
+};
+
+}  // namespace symsgd

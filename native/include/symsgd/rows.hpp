@@ -1,0 +1,47 @@
+// Rows: views of the caller's data, in place. Nothing here owns or copies.
+//
+// The Python layer has checked what is assumed from here on: arrays are contiguous, values are finite, every
+// index lies in [0, features), starts do not decrease. Indices may be unsorted and may repeat within a row.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace symsgd {
+
+template <class V, class I>
+struct SparseRows {
+    using Value = V;
+    using Index = I;
+    static constexpr bool sparse = true;
+    const I* start;  // rows + 1 entries
+    const I* index;
+    const V* value;
+    std::int64_t rows;
+    std::int64_t features;
+};
+
+template <class V>
+struct DenseRows {
+    using Value = V;
+    static constexpr bool sparse = false;
+    const V* value;  // C order, `features` apart
+    std::int64_t rows;
+    std::int64_t features;
+};
+
+// What one row looks like to the kernels.
+template <class V, class I>
+struct SparseRow {
+    const I* index;
+    const V* value;
+    std::int64_t count;
+};
+
+template <class V>
+struct DenseRow {
+    const V* value;
+    std::int64_t count;
+};
+
+}  // namespace symsgd

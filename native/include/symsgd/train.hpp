@@ -1,0 +1,69 @@
+// A training under way: the data, the order, the rule and the model. The caller runs it pass by pass and decides
+// between passes whether to go on; what it may change then is the step size of a class and which classes go on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "symsgd/learn.hpp"
+#include "symsgd/order.hpp"
+
+namespace symsgd {
+
+using AnyRows =
+    std::variant<SparseRows<float, std::int32_t>, SparseRows<float, std::int64_t>, SparseRows<double, std::int32_t>,
+                 SparseRows<double, std::int64_t>, DenseRows<float>, DenseRows<double>>;
+
+// Asked every few milliseconds while a pass runs; true ends the pass at the next row boundary.
+using ShouldStop = std::function<bool()>;
+
+struct PassSums {
+    std::int64_t rows = 0;          // trained in this pass
+    std::vector<double> loss;       // mean over the rows, per class
+    std::vector<double> objective;  // mean loss plus penalty, per class; equal to loss if norms are not tracked
+    bool stopped = false;           // ShouldStop said so
+};
+
+// The model in the type of the rows.
+template <class V>
+class Training {
+public:
+    virtual ~Training() = default;
+
+    virtual PassSums run_pass(const ShouldStop& should_stop) = 0;
+
+    // Leaves only these classes of those still in training, in this order. The others' weights are dropped.
+    virtual void keep_classes(const std::vector<int>& classes) = 0;
+
+    virtual void set_step_size(int c, double step_size) = 0;
+    virtual double step_size(int c) const = 0;
+    virtual Model<V>& model() = 0;
+    virtual double averaged_steps() const = 0;  // iterates in the mean so far
+};
+
+struct TrainingSpec {
+    Targets targets;
+    std::vector<double> positive_weight;  // per class; `targets` is pointed at these
+    std::vector<double> negative_weight;
+    Rule rule;
+    OrderKind order = OrderKind::window;
+    std::uint32_t seed = 0;
+    const std::uint8_t* held_out = nullptr;
+    int classes = 1;
+    double t = 1.0;  // number of the first step
+};
+
+template <class Rows>
+std::unique_ptr<Training<typename Rows::Value>> make_training(const Rows& rows, const TrainingSpec& spec);
+
+// Names as Python knows them, to what they mean here. Unknown names throw std::invalid_argument.
+Loss loss_named(const std::string& name, double parameter);
+
+// t₀ of the "optimal" schedule: the first step is as large as typical weights, (1 / alpha)^(1/4).
+double optimal_start(const Loss& loss, double alpha);
+
+}  // namespace symsgd

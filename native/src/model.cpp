@@ -1,0 +1,127 @@
+#include "symsgd/model.hpp"
+
+#include <cmath>
+
+namespace symsgd {
+
+int stride_for(int classes) {
+    if (classes == 1) return 1;
+    if (classes <= 4) return 4;
+    if (classes <= 8) return 8;
+    return (classes + 15) / 16 * 16;
+}
+
+template <class V>
+Model<V>::Model(std::int64_t features, int classes, Needs needs)
+    : features_(features),
+      classes_(classes),
+      stride_(stride_for(classes)),
+      weights_(static_cast<std::size_t>(features) * static_cast<std::size_t>(stride_)),
+      lanes_(static_cast<std::size_t>(classes)),
+      received_(needs.received ? weights_.size() : 0),
+      halves_(needs.halves ? 2 * weights_.size() : 0),
+      seen_(needs.halves ? weights_.size() : 0),
+      average_(needs.average ? weights_.size() : 0),
+      scratch_(2 * static_cast<std::size_t>(stride_)) {}
+
+template <class V>
+ModelView<V> Model<V>::view() {
+    return {features_,
+            classes_,
+            stride_,
+            weights_.data(),
+            lanes_.data(),
+            received_.data(),
+            halves_.data(),
+            seen_.data(),
+            average_.data(),
+            scratch_.data(),
+            t_};
+}
+
+template <class V>
+void Model<V>::load(const V* coef, const double* intercept) {
+    for (int c = 0; c < classes_; ++c) {
+        Lane& lane = lanes_[static_cast<std::size_t>(c)];
+        lane.scale = lane.inverse = 1.0;
+        lane.intercept = intercept[c];
+        for (std::int64_t i = 0; i < features_; ++i) {
+            const auto at = static_cast<std::size_t>(i * stride_ + c);
+            const V weight = coef[c * features_ + i];
+            weights_[at] = weight;
+            if (halves_.size() != 0) {
+                halves_[2 * at] = weight > 0 ? weight : V{};
+                halves_[2 * at + 1] = weight < 0 ? -weight : V{};
+            }
+        }
+    }
+}
+
+template <class V>
+bool Model<V>::store(V* coef, double* intercept, const std::vector<std::int64_t>& places) const {
+    bool finite = true;
+    for (int c = 0; c < classes_; ++c) {
+        const Lane& lane = lanes_[static_cast<std::size_t>(c)];
+        const V scale = static_cast<V>(lane.scale);
+        const std::int64_t place = places[static_cast<std::size_t>(c)];
+        intercept[place] = lane.intercept;
+        const V* weights = weights_.data() + c;
+        V* out = coef + place * features_;
+        V zero = 0;  // stays 0 while every weight is finite: inf × 0 and nan × 0 are nan
+        for (std::int64_t i = 0; i < features_; ++i) {
+            const V weight = weights[i * stride_] * scale;
+            out[i] = weight;
+            zero += weight * V{0};
+        }
+        finite = finite && zero == V{0} && std::isfinite(lane.intercept);
+    }
+    return finite;
+}
+
+template <class V>
+void Model<V>::load_average(const V* coef, const double* intercept, double steps) {
+    for (int c = 0; c < classes_; ++c) {
+        lanes_[static_cast<std::size_t>(c)].average_intercept = intercept[c];
+        for (std::int64_t i = 0; i < features_; ++i)
+            average_[static_cast<std::size_t>(i * stride_ + c)] = steps * static_cast<double>(coef[c * features_ + i]);
+    }
+}
+
+template <class V>
+void Model<V>::store_average(V* coef, double* intercept, const std::vector<std::int64_t>& places, double steps) const {
+    for (int c = 0; c < classes_; ++c) {
+        const Lane& lane = lanes_[static_cast<std::size_t>(c)];
+        const std::int64_t place = places[static_cast<std::size_t>(c)];
+        intercept[place] = lane.average_intercept;
+        for (std::int64_t i = 0; i < features_; ++i) {
+            const auto at = static_cast<std::size_t>(i * stride_ + c);
+            const double sum = average_[at] + lane.average_scales * static_cast<double>(weights_[at]);
+            coef[place * features_ + i] = static_cast<V>(sum / steps);
+        }
+    }
+}
+
+template <class V>
+void Model<V>::copy_classes(const Model& other, const std::vector<int>& classes) {
+    for (int c = 0; c < classes_; ++c) {
+        const int from = classes[static_cast<std::size_t>(c)];
+        lanes_[static_cast<std::size_t>(c)] = other.lanes_[static_cast<std::size_t>(from)];
+        for (std::int64_t i = 0; i < features_; ++i) {
+            const auto at = static_cast<std::size_t>(i * stride_ + c);
+            const auto there = static_cast<std::size_t>(i * other.stride_ + from);
+            weights_[at] = other.weights_[there];
+            if (received_.size() != 0) received_[at] = other.received_[there];
+            if (average_.size() != 0) average_[at] = other.average_[there];
+            if (halves_.size() != 0) {
+                halves_[2 * at] = other.halves_[2 * there];
+                halves_[2 * at + 1] = other.halves_[2 * there + 1];
+                seen_[at] = other.seen_[there];
+            }
+        }
+    }
+}
+
+template class Model<float>;
+template class Model<double>;
+
+}  // namespace symsgd

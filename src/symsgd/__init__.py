@@ -1,0 +1,34 @@
+"""Linear models by stochastic gradient descent: scikit-learn's estimators, a fast native loop, the sequential answer."""
+
+from importlib.metadata import version as _version
+
+from symsgd import callbacks, data, losses, penalties, reference, schedules, strategies
+from symsgd.callbacks import History, PassRecord
+from symsgd.errors import DivergenceError, TrainingInterrupted
+from symsgd.estimators import Perceptron, SGDClassifier, SGDOneClassSVM, SGDRegressor
+from symsgd.training import EarlyStopping, Result, Start, decision, train
+
+__version__ = _version("symsgd")
+
+__all__ = [
+    "DivergenceError",
+    "EarlyStopping",
+    "History",
+    "PassRecord",
+    "Perceptron",
+    "Result",
+    "SGDClassifier",
+    "SGDOneClassSVM",
+    "SGDRegressor",
+    "Start",
+    "TrainingInterrupted",
+    "callbacks",
+    "data",
+    "decision",
+    "losses",
+    "penalties",
+    "reference",
+    "schedules",
+    "strategies",
+    "train",
+]

@@ -1,0 +1,139 @@
+"""Callbacks: told of every pass, able to stop the training.
+
+A callback is a function of one :class:`PassRecord` or a :class:`Callback`. If it returns True the training stops after
+that pass, and the model is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from symsgd.training import Result
+
+
+@dataclass(frozen=True)
+class PassRecord:
+    """What is known after a pass.
+
+    ``loss`` is the mean training loss, each row's measured before its own step; for several classes the mean over the
+    one-vs-rest problems still in training. ``objective`` adds the penalty, where a tolerance asks for it.
+    """
+
+    number: int
+    seconds: float
+    rows: int
+    loss: float
+    objective: float | None = None
+    validation_score: float | None = None
+
+
+class Callback:
+    """Override what you need."""
+
+    def on_start(self, n_passes: int, n_rows: int) -> None:
+        """Before the first pass."""
+
+    def on_pass(self, record: PassRecord) -> bool | None:
+        """After each pass. Return True to stop."""
+
+    def on_end(self, result: Result | None) -> None:
+        """After the last pass; ``None`` if the training failed."""
+
+
+class _Function(Callback):
+    def __init__(self, function: Callable[[PassRecord], bool | None]) -> None:
+        self.function = function
+
+    def on_pass(self, record: PassRecord) -> bool | None:
+        return self.function(record)
+
+
+class History(Callback):
+    """Keeps every record in ``records``; ``losses`` and ``validation_scores`` pick them out."""
+
+    def __init__(self) -> None:
+        self.records: list[PassRecord] = []
+
+    def on_start(self, n_passes: int, n_rows: int) -> None:
+        self.records.clear()
+
+    def on_pass(self, record: PassRecord) -> None:
+        self.records.append(record)
+
+    @property
+    def losses(self) -> list[float]:
+        return [record.loss for record in self.records]
+
+    @property
+    def validation_scores(self) -> list[float | None]:
+        return [record.validation_score for record in self.records]
+
+
+class ProgressBar(Callback):
+    """A bar on a terminal, one line a pass elsewhere: passes, loss, rows per second."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console
+        self._bar: Progress | None = None
+
+    def on_start(self, n_passes: int, n_rows: int) -> None:
+        self._console = self.console or Console()
+        self._n_passes = n_passes
+        self._bar = Progress(
+            TextColumn("passes"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=n_passes)
+        self._bar.start()
+
+    def on_pass(self, record: PassRecord) -> None:
+        speed = record.rows / max(record.seconds, 1e-9)
+        text = f"loss {record.loss:.5f}  {_short(speed)} rows/s"
+        if record.validation_score is not None:
+            text += f"  validation {record.validation_score:.4f}"
+        if self._console.is_terminal and self._bar is not None:
+            self._bar.update(self._task, advance=1, description=text)
+        else:
+            self._console.print(f"pass {record.number}/{self._n_passes}  {text}", highlight=False)
+
+    def on_end(self, result: Result | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _short(number: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g} "
+
+
+CallbackLike = Callback | Callable[[PassRecord], "bool | None"]
+
+
+def as_callbacks(callbacks: Iterable[CallbackLike] | CallbackLike | None) -> list[Callback]:
+    """A list of callbacks, from one, several or none."""
+    if callbacks is None:
+        return []
+    if isinstance(callbacks, Callback) or callable(callbacks):
+        callbacks = [callbacks]
+    checked: list[Callback] = []
+    for callback in callbacks:
+        if isinstance(callback, Callback):
+            checked.append(callback)
+        elif callable(callback):
+            checked.append(_Function(callback))
+        else:
+            raise TypeError(f"callbacks holds {callback!r}, which is neither a symsgd.callbacks.Callback nor callable")
+    return checked

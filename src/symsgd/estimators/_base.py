@@ -1,0 +1,297 @@
+"""What the four estimators share: parameters, checks, a fit that changes nothing if it fails, prediction.
+
+An estimator checks, calls :func:`symsgd.training.train` and keeps what comes back under scikit-learn's names. Where
+scikit-learn has quirks that its users' models depend on, they are kept here and said so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from symsgd import losses, penalties, schedules
+from symsgd.callbacks import CallbackLike, ProgressBar
+from symsgd.errors import TrainingInterrupted
+from symsgd.losses import Loss
+from symsgd.penalties import Penalty
+from symsgd.schedules import Schedule
+from symsgd.strategies import Strategy
+from symsgd.training import EarlyStopping, Result, Start, decision, train
+
+Array = npt.NDArray[Any]
+
+LARGEST_SEED = np.iinfo(np.int32).max
+SCHEDULE_NAMES = {"constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"}
+
+
+@dataclass
+class State:
+    """A model between calls: what the next step starts from and, with averaging, the means so far."""
+
+    coef: Array
+    intercept: Array
+    average_coef: Array | None = None
+    average_intercept: Array | None = None
+
+
+class BaseSGD(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators; ``loss`` and the rest are scikit-learn's parameters."""
+
+    loss: str
+    penalty: str | None
+    alpha: float
+    l1_ratio: float | None
+    fit_intercept: bool
+    max_iter: int
+    tol: float | None
+    shuffle: bool | str
+    verbose: int
+    epsilon: float
+    random_state: Any
+    learning_rate: str
+    eta0: float
+    power_t: float
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    warm_start: bool
+    average: bool | int
+    strategy: str | Strategy
+    n_jobs: int | None
+    callbacks: Any
+
+    coef_: Array
+    t_: float
+    n_iter_: int
+    result_: Result
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "shuffle": ["boolean", StrOptions({"full"})],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "average": [Interval(Integral, 0, None, closed="neither"), "boolean"],
+        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "power_t": [Interval(Real, None, None, closed="neither")],
+        "learning_rate": [StrOptions(SCHEDULE_NAMES)],
+        "n_jobs": [Integral, None],
+        "strategy": [str, Strategy],
+        "callbacks": [callable, "array-like", None, object],
+    }
+
+    # --- what the parameters mean to `train` ---------------------------------------------------------------------
+
+    def _loss(self) -> Loss:
+        chosen = losses.LOSSES[self.loss]
+        return chosen(epsilon=self.epsilon) if "epsilon" in _parameters(chosen) else chosen()
+
+    def _penalty(self) -> Penalty:
+        match self.penalty:
+            case None:
+                return penalties.NoPenalty()
+            case "l2":
+                return penalties.L2(self.alpha)
+            case "l1":
+                return penalties.L1(self.alpha)
+            case "lasso":
+                return penalties.Lasso(self.alpha)
+            case _:
+                return penalties.ElasticNet(self.alpha, 0.0 if self.l1_ratio is None else self.l1_ratio)
+
+    def _schedule(self) -> Schedule:
+        match self.learning_rate:
+            case "optimal":
+                return schedules.Optimal(self.alpha)
+            case "invscaling":
+                return schedules.InvScaling(self.eta0, self.power_t)
+            case name:
+                return schedules.SCHEDULES[name](self.eta0)  # type: ignore[call-arg]
+
+    def _callbacks(self) -> list[CallbackLike]:
+        given = [] if self.callbacks is None else self.callbacks
+        if callable(given) or not np.iterable(given):
+            given = [given]
+        return [*given, *([ProgressBar()] if self.verbose else [])]
+
+    def _check_parameters(self, *, partial: bool) -> None:
+        self._validate_params()
+        if partial and self.early_stopping:
+            raise ValueError("early_stopping should be False with partial_fit")
+        if self.learning_rate == "optimal" and self.alpha == 0:
+            raise ValueError(
+                "alpha must be > 0 since learning_rate is 'optimal'. alpha is used to compute the optimal learning rate."
+            )
+        if self.penalty == "elasticnet" and self.l1_ratio is None:
+            raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
+
+    # --- fitting -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _unchanged_if_it_fails(self) -> Iterator[None]:
+        """A failed fit leaves the estimator as it was; an interrupted one has stored what it reached."""
+        before = dict(vars(self))
+        try:
+            yield
+        except TrainingInterrupted:
+            raise
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _validate(self, X: Any, y: Any = None, *, reset: bool) -> Any:
+        """scikit-learn's checks, but for finiteness of X, which the core checks on all cores."""
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+        targets = {} if y is None else {"y": y}
+        return validate_data(self, X, **targets, reset=reset, ensure_all_finite=False, **options)
+
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        state: State,
+        *,
+        max_iter: int,
+        seed: int,
+        sample_weight: Any,
+        eval_set: Any = None,
+        early_stopping: EarlyStopping | None = None,
+        **options: Any,
+    ) -> Result:
+        start = Start(
+            np.array(state.coef), np.array(state.intercept, np.float64), self.t_, state.average_coef,
+            state.average_intercept,
+        )  # fmt: skip
+        if eval_set is not None:
+            if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
+                raise ValueError(f"eval_set must be a pair (X, y), not {type(eval_set).__name__}")
+            eval_set = (self._validate(eval_set[0], reset=False), eval_set[1])
+        return train(
+            X,
+            y,
+            loss=self._loss(),
+            penalty=self._penalty(),
+            schedule=self._schedule(),
+            strategy=self.strategy,
+            n_threads=self.n_jobs,
+            n_passes=max_iter,
+            seed=seed,
+            sample_weight=sample_weight,
+            fit_intercept=self.fit_intercept,
+            shuffle=self.shuffle,
+            tol=self.tol,
+            patience=self.n_iter_no_change,
+            average=self.average,
+            init=start,
+            early_stopping=early_stopping,
+            eval_set=eval_set,
+            callbacks=self._callbacks(),
+            **options,
+        )
+
+    def _seed(self, *, after: int) -> int:
+        """scikit-learn's seed for the order: the draw that follows ``after`` others of the random state."""
+        random = check_random_state(self.random_state)
+        for _ in range(after):
+            random.randint(1, LARGEST_SEED)
+        return int(random.randint(LARGEST_SEED))
+
+    def _split(self, y: Array, sample_weight: Any, splitter: type) -> EarlyStopping | None:
+        """The rows that early stopping holds out: scikit-learn's own split."""
+        if not self.early_stopping:
+            return None
+        split = splitter(test_size=self.validation_fraction, random_state=self.random_state)
+        train_rows, held_rows = next(split.split(np.zeros((len(y), 1)), y))
+        if sample_weight is not None and not np.any(np.asarray(sample_weight)[held_rows] > 0):
+            raise ValueError(
+                "The sample weights for validation set are all zero, consider using a different random state."
+            )
+        if len(train_rows) == 0 or len(held_rows) == 0:
+            raise ValueError(
+                f"Splitting {len(y)} samples into a train set and a validation set with "
+                f"validation_fraction={self.validation_fraction!r} led to an empty set ({len(train_rows)} and "
+                f"{len(held_rows)} samples). Please either change validation_fraction, increase number of samples, or "
+                "disable early_stopping."
+            )
+        held_out = np.zeros(len(y), bool)
+        held_out[held_rows] = True
+        return EarlyStopping(held_out)
+
+    def _warn_after_fit(self) -> None:
+        if self.tol is not None and self.n_iter_ == self.max_iter:
+            warnings.warn(
+                "Maximum number of iteration reached before convergence. Consider increasing max_iter to improve the "
+                "fit.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if self.power_t < 0:
+            warnings.warn(
+                "Negative values for `power_t` are deprecated in version 1.8 and will raise an error in 1.10. Use "
+                "values in the range [0.0, inf) instead.",
+                FutureWarning,
+                stacklevel=3,
+            )
+
+    def _keep_result(self, result: Result, **arrays: Array | None) -> None:
+        """``result_`` shares its arrays with the estimator's attributes, so that a pickle holds them once."""
+        self.result_ = dataclasses.replace(result, **arrays)
+
+    # --- prediction and coefficients -----------------------------------------------------------------------------
+
+    def _scores(self, X: Any, intercept: Array) -> Array:
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        coef = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
+        return decision(X, coef, intercept, n_threads=self.n_jobs)
+
+    def densify(self) -> Self:
+        """Makes ``coef_`` a dense array again, as fitting needs it."""
+        check_is_fitted(self, msg="Estimator, %(name)s, must be fitted before densifying.")
+        if sp.issparse(self.coef_):
+            self.coef_ = self.coef_.toarray()
+        return self
+
+    def sparsify(self) -> Self:
+        """Makes ``coef_`` a sparse matrix, smaller where an L1 penalty left most weights at zero."""
+        check_is_fitted(self, msg="Estimator, %(name)s, must be fitted before sparsifying.")
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _parameters(choice: type[Any]) -> set[str]:
+    return {field.name for field in dataclasses.fields(choice)}
+
+
+def initial(argument: str, value: Any, shape: tuple[int, ...], dtype: Any, message: str) -> Array:
+    """``coef_init`` and its like as an own array of that shape, zeros if there is none."""
+    if value is None:
+        return np.zeros(shape, dtype)
+    array = np.asarray(value, dtype)
+    if array.shape != shape and array.size == int(np.prod(shape)) and shape[0] == 1:
+        array = array.reshape(shape)
+    if array.shape != shape:
+        raise ValueError(f"{message} ({argument} has shape {np.shape(value)}, expected {shape})")
+    return np.array(array)

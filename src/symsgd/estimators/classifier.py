@@ -1,0 +1,398 @@
+"""`SGDClassifier` and `Perceptron`."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from symsgd import losses
+from symsgd.errors import TrainingInterrupted
+from symsgd.estimators import convert
+from symsgd.estimators._base import Array, BaseSGD, State, initial
+from symsgd.inputs import find_classes
+from symsgd.training import Result
+
+CLASSIFIER_LOSSES = set(losses.LOSSES) - {"one_class"}
+
+
+class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
+    """What `SGDClassifier` and `Perceptron` share."""
+
+    class_weight: Any
+    classes_: Array
+    intercept_: Array
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSGD._parameter_constraints,
+        "penalty": [StrOptions({"l2", "l1", "elasticnet", "lasso"}), None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+    ) -> Self:
+        """Fits the model; scikit-learn's parameters, and ``eval_set=(X, y)`` to be scored after each pass."""
+        self._check_parameters(partial=False)
+        self._check_learning_rate()
+        with self._unchanged_if_it_fails():
+            X, y = self._validate(X, y, reset=True)
+            check_classification_targets(y)
+            if self.warm_start and hasattr(self, "coef_"):
+                coef_init = self.coef_ if coef_init is None else coef_init
+                intercept_init = self.intercept_ if intercept_init is None else intercept_init
+            self.classes_ = find_classes(y)
+            self.t_ = 1.0
+            state = self._new_state(X, coef_init, intercept_init)
+            self._fit_from(state, X, y, self.max_iter, sample_weight, eval_set)
+        self._warn_after_fit()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One pass over these rows, continuing the model; ``classes`` is needed at the first call."""
+        first = not hasattr(self, "classes_")
+        self._check_parameters(partial=first)
+        if first:
+            self._check_learning_rate()
+            if self.class_weight == "balanced":
+                raise ValueError(
+                    "class_weight 'balanced' is not supported for partial_fit. In order to use 'balanced' weights, "
+                    "use compute_class_weight('balanced', classes=classes, y=y). In place of y you can use a large "
+                    "enough sample of the full training set target to properly estimate the class frequency "
+                    "distributions. Pass the resulting weights as the class_weight parameter."
+                )
+        with self._unchanged_if_it_fails():
+            X, y = self._validate(X, y, reset=first)
+            self._check_classes(classes)
+            if not hasattr(self, "t_"):
+                self.t_ = 1.0
+            if hasattr(self, "coef_"):
+                state = self._state()
+            else:
+                state = self._new_state(X, None, None)
+            self._fit_from(state, X, y, 1, sample_weight, None)
+        return self
+
+    def _check_learning_rate(self) -> None:
+        if self.learning_rate in ("pa1", "pa2") and self.loss != "hinge":
+            raise ValueError(f"Learning rate '{self.learning_rate}' only works with loss 'hinge'.")
+
+    def _check_classes(self, classes: Any) -> None:
+        if not hasattr(self, "classes_"):
+            if classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            self.classes_ = np.unique(np.asarray(classes))
+        elif classes is not None and not np.array_equal(self.classes_, np.unique(np.asarray(classes))):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
+            )
+
+    def _n_models(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _new_state(self, X: Any, coef_init: Any, intercept_init: Any) -> State:
+        n_models = self._n_models()
+        coef = initial(
+            "coef_init", coef_init, (n_models, X.shape[1]), X.dtype, "Provided coef_init does not match dataset."
+        )
+        intercept = initial(
+            "intercept_init", intercept_init, (n_models,), np.float64, "Provided intercept_init does not match dataset."
+        )
+        if not self.average:
+            return State(coef, intercept)
+        return State(coef, intercept, np.zeros_like(coef), np.zeros_like(intercept))
+
+    def _state(self) -> State:
+        if not self.average:
+            return State(self.coef_, self.intercept_)
+        return State(self._standard_coef, self._standard_intercept, self._average_coef, self._average_intercept)
+
+    def _fit_from(self, state: State, X: Any, y: Array, max_iter: int, sample_weight: Any, eval_set: Any) -> None:
+        held_out = self._split(y, sample_weight, StratifiedShuffleSplit)
+        # scikit-learn draws once for its data set object before it draws the seed of a binary problem
+        seed = self._seed(after=1 if self._n_models() == 1 else 0)
+        continuing = hasattr(self, "_average_coef") and self.average and state.coef is self._standard_coef
+        try:
+            result = self._train(
+                X,
+                y,
+                state,
+                max_iter=max_iter,
+                seed=seed,
+                sample_weight=sample_weight,
+                eval_set=eval_set,
+                early_stopping=held_out,
+                classes=self.classes_,
+                class_weight=self._class_weights(y),
+            )
+        except TrainingInterrupted as interrupt:
+            self._store(interrupt.result, state, len(y), bool(continuing))
+            raise
+        self._store(result, state, len(y), bool(continuing))
+
+    def _class_weights(self, y: Array) -> Array | None:
+        if self.class_weight is None:
+            return None
+        if self.class_weight == "balanced":
+            counts = np.array([np.count_nonzero(y == label) for label in self.classes_])
+            return len(y) / (len(counts) * np.maximum(counts, 1))
+        weights: Array = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
+        return weights
+
+    def _store(self, result: Result, state: State, n_rows: int, continuing: bool) -> None:
+        self.n_iter_ = max(1, result.n_passes)
+        self.t_ += self.n_iter_ * n_rows
+        self.coef_, self.intercept_ = result.coef, result.intercept
+        if self._n_models() > 1:
+            self.intercept_ = self.intercept_.astype(result.coef.dtype)
+        for attribute in ("_standard_coef", "_standard_intercept", "_average_coef", "_average_intercept"):
+            if not self.average and hasattr(self, attribute):
+                delattr(self, attribute)
+        if self.average:
+            self._store_average(result, state, continuing)
+        self._keep_result(result, coef=self.coef_, intercept=self.intercept_, average_coef=None, average_intercept=None)
+
+    def _store_average(self, result: Result, state: State, continuing: bool) -> None:
+        """Keeps means and iterates apart, as scikit-learn does, and carries to the next `partial_fit` what it carries.
+
+        scikit-learn's intercepts under averaging: a binary model's next call starts again from the intercept of the
+        first, and from the second call on the mean intercepts of a multiclass model are its last ones.
+        """
+        begun = result.average_coef is not None
+        self._standard_coef = result.coef
+        self._standard_intercept = result.intercept
+        self._average_coef = state.average_coef if not begun else result.average_coef
+        self._average_intercept = state.average_intercept if not begun else result.average_intercept
+        if not begun:
+            return
+        if self._n_models() == 1 or continuing:
+            self._standard_intercept = state.intercept
+        if self._n_models() > 1 and continuing:
+            self._average_intercept = result.intercept
+        assert self._average_coef is not None
+        assert self._average_intercept is not None
+        self.coef_, self.intercept_ = self._average_coef, self._average_intercept
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores, shape (rows,) for two classes and (rows, classes) for more."""
+        return self._scores(X, getattr(self, "intercept_", np.zeros(1)))
+
+    def predict(self, X: Any) -> Array:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        labels: Array = self.classes_[chosen]
+        return labels
+
+    def to_sklearn(self) -> Any:
+        """The same model as scikit-learn's estimator of this name."""
+        return convert.to_sklearn(self)
+
+    @classmethod
+    def from_sklearn(cls, estimator: Any) -> Self:
+        """The same model from scikit-learn's estimator of this name."""
+        return convert.from_sklearn(cls, estimator)
+
+
+class SGDClassifier(BaseClassifier):
+    """Linear classifiers (SVM, logistic regression, perceptron, …) by stochastic gradient descent.
+
+    scikit-learn's ``SGDClassifier`` with the same parameters, attributes and answers; see its documentation for those.
+    Beyond it: 64-bit sparse indices, all classes trained in one walk over the data, prediction on all cores, and
+
+    Parameters
+    ----------
+    shuffle : ``True`` for an order as random as a permutation and kind to the caches, ``"full"`` for scikit-learn's own
+        permutation, ``False`` for the order of the rows
+    penalty : also ``"lasso"``, the paper's Lasso on two non-negative halves
+    strategy : how the cores share the work; ``"auto"`` decides and says so in ``result_.strategy``
+    n_jobs : threads, ``None`` for every core this process may use
+    callbacks : functions of a :class:`symsgd.PassRecord`, or :class:`symsgd.callbacks.Callback`; True stops the fit
+
+    Attributes
+    ----------
+    result_ : :class:`symsgd.Result` of the last fit, with the record of every pass
+    coef_, intercept_, classes_, n_iter_, t_, n_features_in_, feature_names_in_ : scikit-learn's
+
+    Examples
+    --------
+    >>> from symsgd import SGDClassifier
+    >>> from symsgd.data import twin
+    >>> rcv1 = twin("rcv1", scale=0.01)
+    >>> model = SGDClassifier(loss="log_loss", alpha=1e-6, random_state=0).fit(rcv1.X, rcv1.y)
+    >>> bool(model.score(rcv1.X_test, rcv1.y_test) > 0.85)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseClassifier._parameter_constraints,
+        "loss": [StrOptions(CLASSIFIER_LOSSES)],
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        loss: str = "hinge",
+        *,
+        penalty: str | None = "l2",
+        alpha: float = 0.0001,
+        l1_ratio: float | None = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        shuffle: bool | str = True,
+        verbose: int = 0,
+        epsilon: float = 0.1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        learning_rate: str = "optimal",
+        eta0: float = 0.01,
+        power_t: float = 0.5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        average: bool | int = False,
+        strategy: Any = "auto",
+        callbacks: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.epsilon = epsilon
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.power_t = power_t
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.average = average
+        self.strategy = strategy
+        self.callbacks = callbacks
+
+    def _has_probabilities(self) -> bool:
+        if self.loss not in ("log_loss", "modified_huber"):
+            raise AttributeError(f"probability estimates are not available for loss={self.loss!r}")
+        return True
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes: one-vs-rest estimates, normalised where there are more than two.
+
+        For log_loss σ(score), for modified_huber (clip(score, −1, 1) + 1) / 2.
+        """
+        scores = self.decision_function(X)
+        if self.loss == "log_loss":
+            positive = 1 / (1 + np.exp(-np.clip(scores, -700, 700, dtype=np.float64)))
+        else:
+            positive = (np.clip(scores, -1, 1, dtype=np.float64) + 1) / 2
+        if positive.ndim == 1:
+            return np.column_stack([1 - positive, positive])
+        total = positive.sum(axis=1, keepdims=True)
+        positive[total[:, 0] == 0] = 1.0
+        normalised: Array = positive / positive.sum(axis=1, keepdims=True)
+        return normalised
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`; modified_huber may give −inf."""
+        with np.errstate(divide="ignore"):
+            logarithms: Array = np.log(self.predict_proba(X))
+        return logarithms
+
+
+class Perceptron(BaseClassifier):
+    """The perceptron: scikit-learn's ``Perceptron``, with ``strategy``, ``n_jobs`` and ``callbacks`` beside it.
+
+    It is ``SGDClassifier(loss="perceptron", learning_rate="constant", eta0=1, penalty=None)``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from symsgd import Perceptron
+    >>> X, y = load_digits(return_X_y=True)
+    >>> bool(Perceptron().fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    loss = "perceptron"
+    learning_rate = "constant"
+    epsilon = 0.1
+    power_t = 0.5
+    average = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        name: constraint
+        for name, constraint in BaseClassifier._parameter_constraints.items()
+        if name not in ("average", "learning_rate", "power_t")
+    }
+
+    def __init__(
+        self,
+        *,
+        penalty: str | None = None,
+        alpha: float = 0.0001,
+        l1_ratio: float = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        shuffle: bool | str = True,
+        verbose: int = 0,
+        eta0: float = 1.0,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        strategy: Any = "auto",
+        callbacks: Any = None,
+    ) -> None:
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.eta0 = eta0
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.strategy = strategy
+        self.callbacks = callbacks

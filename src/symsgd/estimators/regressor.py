@@ -1,0 +1,206 @@
+"""`SGDRegressor`."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from symsgd import losses
+from symsgd.errors import TrainingInterrupted
+from symsgd.estimators import convert
+from symsgd.estimators._base import Array, BaseSGD, State, initial
+from symsgd.training import Result
+
+REGRESSOR_LOSSES = {name for name, loss in losses.LOSSES.items() if not loss.margin}
+
+
+class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
+    """Linear regression by stochastic gradient descent.
+
+    scikit-learn's ``SGDRegressor`` with the same parameters, attributes and answers, and ``strategy``, ``n_jobs``,
+    ``callbacks``, ``shuffle="full"`` and ``penalty="lasso"`` as in :class:`SGDClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from symsgd import SGDRegressor
+    >>> X = np.random.default_rng(0).standard_normal((1000, 5))
+    >>> y = X @ np.arange(5.0) + 1
+    >>> bool(SGDRegressor(random_state=0).fit(X, y).score(X, y) > 0.999)
+    True
+    """
+
+    intercept_: Array
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseSGD._parameter_constraints,
+        "loss": [StrOptions(REGRESSOR_LOSSES)],
+        "penalty": [StrOptions({"l2", "l1", "elasticnet", "lasso"}), None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        loss: str = "squared_error",
+        *,
+        penalty: str | None = "l2",
+        alpha: float = 0.0001,
+        l1_ratio: float | None = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        shuffle: bool | str = True,
+        verbose: int = 0,
+        epsilon: float = 0.1,
+        random_state: Any = None,
+        learning_rate: str = "invscaling",
+        eta0: float = 0.01,
+        power_t: float = 0.25,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        warm_start: bool = False,
+        average: bool | int = False,
+        strategy: Any = "auto",
+        n_jobs: int | None = None,
+        callbacks: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.epsilon = epsilon
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.power_t = power_t
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.average = average
+        self.strategy = strategy
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+    ) -> Self:
+        """Fits the model; scikit-learn's parameters, and ``eval_set=(X, y)`` to be scored after each pass."""
+        self._check_parameters(partial=False)
+        self._check_learning_rate()
+        with self._unchanged_if_it_fails():
+            X, y = self._validate(X, y, reset=True)
+            if self.warm_start and hasattr(self, "coef_"):
+                state = self._state()
+                coef_init = state.coef if coef_init is None else coef_init
+                intercept_init = state.intercept if intercept_init is None else intercept_init
+            self.t_ = 1.0
+            state = self._new_state(X, coef_init, intercept_init)
+            self._fit_from(state, X, y, self.max_iter, sample_weight, eval_set)
+        self._warn_after_fit()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One pass over these rows, continuing the model."""
+        first = not hasattr(self, "coef_")
+        self._check_parameters(partial=first)
+        self._check_learning_rate()
+        with self._unchanged_if_it_fails():
+            X, y = self._validate(X, y, reset=first)
+            if not hasattr(self, "t_"):
+                self.t_ = 1.0
+            state = self._new_state(X, None, None) if first else self._state()
+            self._fit_from(state, X, y, 1, sample_weight, None)
+        return self
+
+    def _validate(self, X: Any, y: Any = None, *, reset: bool) -> Any:
+        if y is None:
+            return super()._validate(X, reset=reset)
+        X, y = super()._validate(X, y, reset=reset)
+        return X, (y if y.dtype.kind in "fiu" else y.astype(np.float64))
+
+    def _check_learning_rate(self) -> None:
+        if self.learning_rate in ("pa1", "pa2") and self.loss != "epsilon_insensitive":
+            raise ValueError(f"Learning rate '{self.learning_rate}' only works with loss 'epsilon_insensitive'.")
+
+    def _new_state(self, X: Any, coef_init: Any, intercept_init: Any) -> State:
+        coef = initial("coef_init", coef_init, (1, X.shape[1]), X.dtype, "Provided coef_init does not match dataset.")
+        intercept = initial(
+            "intercept_init", intercept_init, (1,), np.float64, "Provided intercept_init does not match dataset."
+        )
+        if not self.average:
+            return State(coef, intercept)
+        return State(coef, intercept, np.zeros_like(coef), np.zeros_like(intercept))
+
+    def _state(self) -> State:
+        if self.average and hasattr(self, "_average_coef"):
+            return State(self._standard_coef, self._standard_intercept, self._average_coef, self._average_intercept)
+        return State(self.coef_, self.intercept_)
+
+    def _fit_from(self, state: State, X: Any, y: Array, max_iter: int, sample_weight: Any, eval_set: Any) -> None:
+        held_out = self._split(y, sample_weight, ShuffleSplit)
+        try:
+            result = self._train(
+                X,
+                y,
+                state,
+                max_iter=max_iter,
+                seed=self._seed(after=0),
+                sample_weight=sample_weight,
+                eval_set=eval_set,
+                early_stopping=held_out,
+            )
+        except TrainingInterrupted as interrupt:
+            self._store(interrupt.result, state, len(y))
+            raise
+        self._store(result, state, len(y))
+
+    def _store(self, result: Result, state: State, n_rows: int) -> None:
+        self.n_iter_ = max(1, result.n_passes)
+        self.t_ += self.n_iter_ * n_rows
+        self.coef_, self.intercept_ = result.coef.ravel(), result.intercept
+        if self.average:
+            begun = result.average_coef is not None
+            self._standard_coef, self._standard_intercept = self.coef_, self.intercept_
+            average_coef = result.average_coef if begun else state.average_coef
+            assert average_coef is not None
+            self._average_coef = average_coef.ravel()
+            self._average_intercept = result.average_intercept if begun else state.average_intercept
+            if begun:
+                self.coef_, self.intercept_ = self._average_coef, self._average_intercept
+        self._keep_result(result, coef=self.coef_, intercept=self.intercept_, average_coef=None, average_intercept=None)
+
+    def predict(self, X: Any) -> Array:
+        """x·w + b of each row."""
+        return self._scores(X, getattr(self, "intercept_", np.zeros(1)))
+
+    def to_sklearn(self) -> Any:
+        """The same model as scikit-learn's estimator of this name."""
+        return convert.to_sklearn(self)
+
+    @classmethod
+    def from_sklearn(cls, estimator: Any) -> Self:
+        """The same model from scikit-learn's estimator of this name."""
+        return convert.from_sklearn(cls, estimator)

@@ -1,0 +1,181 @@
+"""The caller's arrays, checked once and handed to the core in place.
+
+Nothing is copied that the core can read as it is: CSR with 32- or 64-bit indices, dense rows in C order, float32 and
+float64; labels and weights of any integer or floating-point type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from symsgd import _core
+
+LABEL_TYPES = frozenset(np.dtype(t) for t in ("i1", "u1", "i2", "i4", "i8", "f4", "f8"))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows ready for the core."""
+
+    rows: _core.Rows
+    n_rows: int
+    n_features: int
+    dtype: np.dtype[Any]
+    sparse: bool
+    canonical: bool
+    source: Any
+
+
+def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = False) -> Data:
+    """``X`` as rows for the core; ValueError with the reason if it cannot be."""
+    if sp.issparse(X):
+        X = _as_csr(X, argument)
+        rows = _core.sparse_rows(X.indptr, X.indices, X.data, X.shape[1])
+    else:
+        X = _as_dense(X, argument)
+        rows = _core.dense_rows(X)
+    n_rows, n_features = X.shape
+    if not allow_empty and (n_rows == 0 or n_features == 0):
+        raise ValueError(
+            f"{argument} has {n_rows} sample(s) and {n_features} feature(s), shape=({n_rows}, {n_features}), "
+            "while a minimum of 1 of each is required."
+        )
+    finite, increasing, damage = _core.check_rows(rows, n_threads)
+    if damage:
+        raise ValueError(f"{argument} is a damaged CSR matrix: {damage}")
+    if not finite:
+        raise ValueError(f"{argument} contains NaN, infinity or a value too large for {X.dtype}")
+    return Data(rows, n_rows, n_features, X.dtype, sp.issparse(X), increasing, X)
+
+
+def _as_csr(X: Any, argument: str) -> Any:
+    X = X.tocsr()
+    if X.dtype not in (np.float32, np.float64):
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"{argument} has dtype {X.dtype}; accepted are real numbers")
+        X = X.astype(np.float64)
+    if X.indices.dtype != X.indptr.dtype or X.indices.dtype not in (np.int32, np.int64):
+        X = type(X)((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape, copy=False)
+    if len(X.indices) != len(X.data):
+        raise ValueError(f"{argument} is a damaged CSR matrix: {len(X.indices)} indices and {len(X.data)} values")
+    return X
+
+
+def _as_dense(X: Any, argument: str) -> npt.NDArray[Any]:
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(f"{argument} has {array.ndim} dimension(s), shape {array.shape}; accepted is (rows, features)")
+    if array.dtype not in (np.float32, np.float64):
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{argument} has dtype {array.dtype}; accepted are real numbers") from None
+    return np.ascontiguousarray(array)
+
+
+def without_repeats(data: Data, n_threads: int) -> Data:
+    """The same rows with sorted indices, each at most once: a copy where they are not so already."""
+    if not data.sparse or data.canonical:
+        return data
+    X = data.source.copy()
+    X.sum_duplicates()
+    return check_data(X, n_threads)
+
+
+def check_weights(sample_weight: Any, n_rows: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Sample weights as an array the core can read; ``None`` means ones."""
+    if sample_weight is None:
+        return None
+    if np.ndim(sample_weight) == 0:
+        sample_weight = np.full(n_rows, sample_weight, dtype=dtype)
+    weights = np.asarray(sample_weight)
+    if weights.dtype not in LABEL_TYPES:
+        weights = weights.astype(np.float64)
+    if weights.ndim != 1:
+        raise ValueError("Sample weights must be 1D array or scalar")
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}!")
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight contains NaN or infinity")
+    if (weights < 0).any():
+        raise ValueError(f"sample_weight contains the negative value {weights.min()}; accepted are numbers >= 0")
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return np.ascontiguousarray(weights)
+
+
+def check_real_targets(y: Any, n_rows: int) -> npt.NDArray[Any]:
+    """Numbers to predict, in place where their type allows it."""
+    targets = np.asarray(y)
+    if targets.dtype not in LABEL_TYPES:
+        try:
+            targets = targets.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"y has dtype {targets.dtype}; this loss predicts numbers") from None
+    _check_length(targets, n_rows)
+    if not np.isfinite(targets).all():
+        raise ValueError("y contains NaN or infinity")
+    return np.ascontiguousarray(targets)
+
+
+def _check_length(y: npt.NDArray[Any], n_rows: int) -> None:
+    if y.ndim != 1:
+        raise ValueError(f"y has shape {y.shape}; accepted is one target a row, shape ({n_rows},)")
+    if len(y) != n_rows:
+        raise ValueError(f"y has {len(y)} targets, but X has {n_rows} rows")
+
+
+def find_classes(y: npt.NDArray[Any], chunk: int = 1 << 16) -> npt.NDArray[Any]:
+    """The distinct labels in ascending order, without the sorted copy of y that ``np.unique`` makes."""
+    if y.dtype.kind == "O" or len(y) <= chunk:
+        return np.unique(y)
+    classes = np.unique(y[:chunk])
+    for begin in range(chunk, len(y), chunk):
+        part = y[begin : begin + chunk]
+        at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
+        if (classes[at] != part).any():
+            classes = np.union1d(classes, part)
+    return classes
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Class labels as the core reads them: a binary label is compared with ``positive``, others are class numbers."""
+
+    values: npt.NDArray[Any]
+    positive: float
+    n_classes: int
+
+
+def check_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> Labels:
+    """Labels in place where the core can read them, as small integers where not. ``classes`` is ascending."""
+    labels = np.asarray(y)
+    _check_length(labels, n_rows)
+    _check_known(labels, classes)
+    readable = labels.dtype in LABEL_TYPES or labels.dtype == np.bool_
+    if readable and labels.dtype.kind in "iu" and labels.dtype.itemsize == 8:
+        readable = bool(np.abs(classes).max() < 2**53)  # labels are compared as doubles
+    if labels.dtype == np.bool_:
+        labels = labels.view(np.uint8)
+    if len(classes) == 2:
+        if readable:
+            return Labels(np.ascontiguousarray(labels), float(classes[1]), 2)
+        return Labels(np.asarray(labels == classes[1]).astype(np.int8), 1.0, 2)
+    if readable and np.array_equal(classes, np.arange(len(classes))):
+        return Labels(np.ascontiguousarray(labels), 1.0, len(classes))
+    codes = np.searchsorted(classes, np.asarray(y))
+    return Labels(codes.astype(np.min_scalar_type(-len(classes))), 1.0, len(classes))
+
+
+def _check_known(labels: npt.NDArray[Any], classes: npt.NDArray[Any], chunk: int = 1 << 16) -> None:
+    for begin in range(0, len(labels), chunk):
+        part = labels[begin : begin + chunk]
+        at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
+        unknown = part[classes[at] != part]
+        if len(unknown):
+            raise ValueError(f"y contains the label {unknown[0]!r}, which is not one of the classes {classes.tolist()}")
