@@ -273,7 +273,9 @@ NB_MODULE(_core, m) {
     m.def("sparse_rows", &sparse_rows, "indptr"_a, "indices"_a, "data"_a, "n_features"_a);
     m.def("dense_rows", &dense_rows, "values"_a);
     m.def("check_rows", &check_rows, "rows"_a, "n_threads"_a);
-    m.def("decide", &decide, "rows"_a, "coef"_a, "intercept"_a, "n_threads"_a);
+    m.def("decide", &decide,
+          nb::sig("def decide(rows: Rows, coef: NDArray, intercept: NDArray, n_threads: int) -> NDArray"), "rows"_a,
+          "coef"_a, "intercept"_a, "n_threads"_a);
     m.def("evaluate_loss", &evaluate_loss, "name"_a, "parameter"_a, "p"_a, "y"_a, "single"_a);
     m.def("write_order", &write_order, "kind"_a, "n_rows"_a, "seed"_a, "n_passes"_a);
     m.def("instruction_set", [] { return std::string(kernels().name); });

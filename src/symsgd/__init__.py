@@ -1,4 +1,4 @@
-"""Linear models by stochastic gradient descent: scikit-learn's estimators, a fast native loop, the sequential answer."""
+"""Linear models by stochastic gradient descent: scikit-learn's estimators on a fast native loop."""
 
 from importlib.metadata import version as _version
 
@@ -6,7 +6,8 @@ from symsgd import callbacks, data, losses, penalties, reference, schedules, str
 from symsgd.callbacks import History, PassRecord
 from symsgd.errors import DivergenceError, TrainingInterrupted
 from symsgd.estimators import Perceptron, SGDClassifier, SGDOneClassSVM, SGDRegressor
-from symsgd.training import EarlyStopping, Result, Start, decision, train
+from symsgd.judging import EarlyStopping
+from symsgd.training import Result, Start, decision, train
 
 __version__ = _version("symsgd")
 

@@ -1,10 +1,11 @@
-"""What losses, penalties, schedules and strategies share: a name, checked parameters, a lookup that lists what there is."""
+"""What losses, penalties, schedules and strategies share: a name, checked parameters, a lookup that lists them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar, TypeVar
 
 
@@ -51,3 +52,10 @@ def check_number(
     raise ValueError(
         f"{argument}={value!r} is not accepted; it must be a finite number {' and '.join(bounds)}".rstrip()
     )
+
+
+def check_count(argument: str, value: object) -> int:
+    """``value`` as an int, if it is a whole number from 1 on; a ValueError that says so if not."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{argument}={value!r} is not accepted; it must be an integer >= 1")
+    return int(value)

@@ -15,6 +15,8 @@ import scipy.sparse as sp
 
 from symsgd import _core
 
+Array = npt.NDArray[Any]
+
 LABEL_TYPES = frozenset(np.dtype(t) for t in ("i1", "u1", "i2", "i4", "i8", "f4", "f8"))
 
 
@@ -66,7 +68,7 @@ def _as_csr(X: Any, argument: str) -> Any:
     return X
 
 
-def _as_dense(X: Any, argument: str) -> npt.NDArray[Any]:
+def _as_dense(X: Any, argument: str) -> Array:
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(f"{argument} has {array.ndim} dimension(s), shape {array.shape}; accepted is (rows, features)")
@@ -87,7 +89,7 @@ def without_repeats(data: Data, n_threads: int) -> Data:
     return check_data(X, n_threads)
 
 
-def check_weights(sample_weight: Any, n_rows: int, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+def check_weights(sample_weight: Any, n_rows: int, dtype: np.dtype[Any]) -> Array | None:
     """Sample weights as an array the core can read; ``None`` means ones."""
     if sample_weight is None:
         return None
@@ -109,7 +111,7 @@ def check_weights(sample_weight: Any, n_rows: int, dtype: np.dtype[Any]) -> npt.
     return np.ascontiguousarray(weights)
 
 
-def check_real_targets(y: Any, n_rows: int) -> npt.NDArray[Any]:
+def check_real_targets(y: Any, n_rows: int) -> Array:
     """Numbers to predict, in place where their type allows it."""
     targets = np.asarray(y)
     if targets.dtype not in LABEL_TYPES:
@@ -123,14 +125,14 @@ def check_real_targets(y: Any, n_rows: int) -> npt.NDArray[Any]:
     return np.ascontiguousarray(targets)
 
 
-def _check_length(y: npt.NDArray[Any], n_rows: int) -> None:
+def _check_length(y: Array, n_rows: int) -> None:
     if y.ndim != 1:
         raise ValueError(f"y has shape {y.shape}; accepted is one target a row, shape ({n_rows},)")
     if len(y) != n_rows:
         raise ValueError(f"y has {len(y)} targets, but X has {n_rows} rows")
 
 
-def find_classes(y: npt.NDArray[Any], chunk: int = 1 << 16) -> npt.NDArray[Any]:
+def find_classes(y: Array, chunk: int = 1 << 16) -> Array:
     """The distinct labels in ascending order, without the sorted copy of y that ``np.unique`` makes."""
     if y.dtype.kind == "O" or len(y) <= chunk:
         return np.unique(y)
@@ -147,12 +149,12 @@ def find_classes(y: npt.NDArray[Any], chunk: int = 1 << 16) -> npt.NDArray[Any]:
 class Labels:
     """Class labels as the core reads them: a binary label is compared with ``positive``, others are class numbers."""
 
-    values: npt.NDArray[Any]
+    values: Array
     positive: float
     n_classes: int
 
 
-def check_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> Labels:
+def check_labels(y: Any, n_rows: int, classes: Array) -> Labels:
     """Labels in place where the core can read them, as small integers where not. ``classes`` is ascending."""
     labels = np.asarray(y)
     _check_length(labels, n_rows)
@@ -172,10 +174,20 @@ def check_labels(y: Any, n_rows: int, classes: npt.NDArray[Any]) -> Labels:
     return Labels(codes.astype(np.min_scalar_type(-len(classes))), 1.0, len(classes))
 
 
-def _check_known(labels: npt.NDArray[Any], classes: npt.NDArray[Any], chunk: int = 1 << 16) -> None:
+def _check_known(labels: Array, classes: Array, chunk: int = 1 << 16) -> None:
     for begin in range(0, len(labels), chunk):
         part = labels[begin : begin + chunk]
         at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
         unknown = part[classes[at] != part]
         if len(unknown):
             raise ValueError(f"y contains the label {unknown[0]!r}, which is not one of the classes {classes.tolist()}")
+
+
+def decide(data: Data, coef: Array, intercept: Array, threads: int) -> Array:
+    """x·w + b, shape (rows,) for one model and (rows, models) for several."""
+    if coef.shape[1] != data.n_features:
+        raise ValueError(f"X has {data.n_features} features, but the model has {coef.shape[1]}")
+    scores: Array = _core.decide(
+        data.rows, np.ascontiguousarray(coef, data.dtype), np.ascontiguousarray(intercept, np.float64), threads
+    )
+    return scores[:, 0] if len(intercept) == 1 else scores

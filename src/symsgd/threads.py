@@ -34,7 +34,7 @@ def _environment_limit() -> int:
 
 
 def resolve_threads(n_jobs: int | None, argument: str = "n_jobs") -> int:
-    """``None``: every core, but one inside a joblib worker; −1 every core, −2 all but one, and so on; else that many."""
+    """``None``: every core, but one inside a joblib worker; −1: every core, −2: all but one, …; else that many."""
     if n_jobs is None:
         backend, _ = joblib.parallel.get_active_backend()
         nested = (getattr(backend, "nesting_level", 0) or 0) > 0

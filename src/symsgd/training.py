@@ -14,31 +14,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from symsgd import _core, losses, penalties, schedules, strategies
-from symsgd._choices import check_number
+from symsgd._choices import check_count, check_number
 from symsgd.callbacks import Callback, CallbackLike, PassRecord, as_callbacks
 from symsgd.errors import DivergenceError, TrainingInterrupted
-from symsgd.inputs import (
-    Data,
-    check_data,
-    check_labels,
-    check_real_targets,
-    check_weights,
-    find_classes,
-    without_repeats,
-)
+from symsgd.inputs import Array, check_data, decide, without_repeats
+from symsgd.judging import EarlyStopping, Judge
 from symsgd.losses import Loss
-from symsgd.penalties import L1, L2, ElasticNet, Lasso, Penalty
+from symsgd.penalties import Lasso, Penalty
+from symsgd.problem import Problem, Rule
 from symsgd.schedules import Adaptive, Schedule
 from symsgd.stopping import Patience
 from symsgd.strategies import Strategy
 from symsgd.threads import resolve_threads
 
 logger = logging.getLogger("symsgd")
-
-Array = npt.NDArray[Any]
 
 SPARSE_INTERCEPT_DECAY = 0.01  # scikit-learn's: intercepts of sparse problems learn a hundred times slower
 WINDOW_ORDER_FROM = 16 * 512  # rows; below this a full permutation costs no cache misses worth avoiding
@@ -54,16 +45,6 @@ class Start:
     t: float = 1.0
     average_coef: Array | None = None
     average_intercept: Array | None = None
-
-
-@dataclass(frozen=True)
-class EarlyStopping:
-    """Rows kept out of the training; it stops when the score on them stops rising.
-
-    The score is the accuracy of each one-vs-rest problem, or R² where numbers are predicted.
-    """
-
-    held_out: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -90,25 +71,15 @@ class Result:
 
     def decision(self, X: Any, n_threads: int | None = None) -> Array:
         """x·w + b for every row and class: the averaged model where there is one."""
-        averaged = self.average_coef is not None and self.average_intercept is not None
-        coef = self.average_coef if averaged else self.coef
-        intercept = self.average_intercept if averaged else self.intercept
-        return decision(X, coef, intercept, n_threads=n_threads)
+        if self.average_coef is not None:
+            return decision(X, self.average_coef, self.average_intercept, n_threads=n_threads)
+        return decision(X, self.coef, self.intercept, n_threads=n_threads)
 
 
 def decision(X: Any, coef: Any, intercept: Any, *, n_threads: int | None = None) -> Array:
     """Scores x·w + b of every row, shape (rows,) for one model and (rows, classes) for several; on all cores."""
     threads = resolve_threads(n_threads, "n_threads")
-    return _decide(check_data(X, threads, allow_empty=True), np.atleast_2d(coef), np.atleast_1d(intercept), threads)
-
-
-def _decide(data: Data, coef: Array, intercept: Array, threads: int) -> Array:
-    if coef.shape[1] != data.n_features:
-        raise ValueError(f"X has {data.n_features} features, but the model has {coef.shape[1]}")
-    scores: Array = _core.decide(
-        data.rows, np.ascontiguousarray(coef, data.dtype), np.ascontiguousarray(intercept, np.float64), threads
-    )
-    return scores[:, 0] if len(intercept) == 1 else scores
+    return decide(check_data(X, threads, allow_empty=True), np.atleast_2d(coef), np.atleast_1d(intercept), threads)
 
 
 def train(
@@ -165,16 +136,16 @@ def train(
     listeners = as_callbacks(callbacks)
     _, reason = strategies.resolve(strategy)
     threads = resolve_threads(n_threads, "n_threads")
-    rule = _Rule.check(losses.resolve(loss), penalties.resolve(penalty), schedules.resolve(schedule), average)
-    _check_count("n_passes", n_passes)
-    _check_count("patience", patience)
+    rule = Rule.check(losses.resolve(loss), penalties.resolve(penalty), schedules.resolve(schedule), average)
+    check_count("n_passes", n_passes)
+    check_count("patience", patience)
     if tol is not None:
         check_number("tol", tol, at_least=0.0)
     data = check_data(X, threads)
     if isinstance(rule.penalty, Lasso):
         data = without_repeats(data, threads)
-    problem = _Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
-    judge = _Judge.check(data, y, problem, rule.loss, early_stopping, eval_set, threads)
+    problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
+    judge = Judge.check(data, y, problem, rule.loss, early_stopping, eval_set, threads)
     run = _Run(
         native=_core.Training(
             rows=data.rows,
@@ -201,7 +172,7 @@ def train(
 
 def _pass_by_pass(
     run: _Run,
-    judge: _Judge,
+    judge: Judge,
     listeners: list[Callback],
     n_passes: int,
     n_rows: int,
@@ -248,222 +219,13 @@ def _pass_by_pass(
     return result
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """Loss, penalty and schedule in the core's words; pairs that make no sense are refused here."""
-
-    loss: Loss
-    penalty: Penalty
-    schedule: Schedule
-    average_from: int
-
-    @staticmethod
-    def check(loss: Loss, penalty: Penalty, schedule: Schedule, average: bool | int) -> _Rule:
-        if schedule.passive_aggressive and loss.name not in ("hinge", "epsilon_insensitive"):
-            raise ValueError(
-                f"schedule={schedule.name!r} takes its step from the margin that is missing, so it works with the "
-                f"losses 'hinge' and 'epsilon_insensitive' only, not with {loss.name!r}"
-            )
-        if isinstance(average, bool):
-            average_from = int(average)
-        else:
-            _check_count("average", average)
-            average_from = int(average)
-        if average_from and isinstance(penalty, Lasso):
-            raise ValueError(
-                "average does not work with penalty='lasso': weights that a row does not have are shrunk later, so the "
-                "iterates in between are never formed; use penalty='l1'"
-            )
-        return _Rule(loss, penalty, schedule, average_from)
-
-    def native(self) -> dict[str, Any]:
-        one_class = isinstance(self.loss, losses.OneClass)
-        return {
-            "loss": "hinge" if one_class else self.loss.name,
-            "loss_parameter": float(getattr(self.loss, "epsilon", 0.0)),
-            "one_class": one_class,
-            "intercept_pull": float(getattr(self.loss, "nu", 0.0)),
-            **self._native_penalty(),
-            **self._native_schedule(),
-            "average_from": float(self.average_from),
-        }
-
-    def _native_penalty(self) -> dict[str, Any]:
-        match self.penalty:
-            case L2(alpha):
-                return {"penalty": "decay", "l2": float(alpha), "l1": 0.0}
-            case L1(alpha):
-                return {"penalty": "truncate", "l2": 0.0, "l1": float(alpha)}
-            case ElasticNet(alpha, l1_ratio):
-                return {"penalty": "truncate", "l2": float(alpha * (1 - l1_ratio)), "l1": float(alpha * l1_ratio)}
-            case Lasso(alpha):
-                return {"penalty": "halves", "l2": 0.0, "l1": float(alpha)}
-            case _:
-                return {"penalty": "none", "l2": 0.0, "l1": 0.0}
-
-    def _native_schedule(self) -> dict[str, Any]:
-        schedule = self.schedule
-        return {
-            "schedule": "constant" if isinstance(schedule, Adaptive) else schedule.name,
-            "step_size": float(getattr(schedule, "step_size", getattr(schedule, "aggressiveness", 0.0))),
-            "power": float(getattr(schedule, "power", 0.0)),
-            "schedule_alpha": float(getattr(schedule, "alpha", 0.0)),
-        }
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The targets in the core's words: one model for numbers and two classes, one a class for more."""
-
-    target: str
-    labels: Array | None
-    positive: float
-    classes: Array | None
-    positive_weight: list[float]
-    negative_weight: list[float]
-    sample_weight: Array | None
-
-    @property
-    def n_models(self) -> int:
-        return len(self.positive_weight)
-
-    @staticmethod
-    def check(data: Data, y: Any, loss: Loss, classes: Any, class_weight: Any, sample_weight: Any) -> _Problem:
-        weights = check_weights(sample_weight, data.n_rows, data.dtype)
-        if isinstance(loss, losses.OneClass):
-            return _Problem("real", None, 1.0, None, [1.0], [1.0], weights)
-        if y is None:
-            raise ValueError(f"y is missing; loss={loss.name!r} needs one target a row")
-        if classes is None and not loss.margin:
-            return _Problem("real", check_real_targets(y, data.n_rows), 1.0, None, [1.0], [1.0], weights)
-        known = np.asarray(classes) if classes is not None else find_classes(np.asarray(y))
-        if known.dtype.kind == "f" and not np.isfinite(known).all():
-            raise ValueError("y contains NaN or infinity")
-        if len(known) < 2:
-            raise ValueError(f"The number of classes has to be greater than one; got {len(known)} class")
-        labels = check_labels(y, data.n_rows, known)
-        factors = np.ones(len(known)) if class_weight is None else np.asarray(class_weight, np.float64)
-        if factors.shape != (len(known),) or not np.isfinite(factors).all() or (factors < 0).any():
-            raise ValueError(f"class_weight={class_weight!r} must be {len(known)} finite numbers >= 0, one a class")
-        if len(known) == 2:
-            return _Problem(
-                "binary", labels.values, labels.positive, known, [float(factors[1])], [float(factors[0])], weights
-            )
-        return _Problem("classes", labels.values, 1.0, known, [float(f) for f in factors], [1.0] * len(known), weights)
-
-    def native(self) -> dict[str, Any]:
-        return {
-            "target": self.target,
-            "labels": self.labels,
-            "positive": self.positive,
-            "sample_weight": self.sample_weight,
-            "positive_weight": self.positive_weight,
-            "negative_weight": self.negative_weight,
-        }
-
-
-@dataclass(frozen=True)
-class _Judge:
-    """Scores of held-out and validation rows between passes."""
-
-    held_out: npt.NDArray[np.bool_] | None
-    held_out_data: Data | None
-    held_out_targets: Array | None
-    held_out_weight: Array | None
-    eval_data: Data | None
-    eval_targets: Array | None
-    positive: float
-    target: str
-    classes: Array | None
-    threads: int
-
-    @staticmethod
-    def check(
-        data: Data,
-        y: Any,
-        problem: _Problem,
-        loss: Loss,
-        early_stopping: EarlyStopping | None,
-        eval_set: tuple[Any, Any] | None,
-        threads: int,
-    ) -> _Judge:
-        mask = held_data = held_targets = held_weight = eval_data = eval_targets = None
-        if early_stopping is not None:
-            if problem.labels is None:
-                raise ValueError(f"early_stopping needs targets to score, which loss={loss.name!r} does not use")
-            mask = np.asarray(early_stopping.held_out, bool)
-            if mask.shape != (data.n_rows,) or mask.all() or not mask.any():
-                raise ValueError(f"early_stopping.held_out must mark some but not all of the {data.n_rows} rows")
-            held_data = check_data(data.source[mask], threads)
-            held_targets = problem.labels[mask]
-            held_weight = None if problem.sample_weight is None else problem.sample_weight[mask]
-        if eval_set is not None:
-            eval_X, eval_y = _check_eval_set(eval_set)
-            eval_data = check_data(eval_X, threads, "eval_set[0]")
-            if eval_data.n_features != data.n_features:
-                raise ValueError(f"eval_set[0] has {eval_data.n_features} features, but X has {data.n_features}")
-            eval_targets = np.asarray(eval_y)
-            if eval_targets.shape != (eval_data.n_rows,):
-                raise ValueError(f"eval_set[1] has shape {eval_targets.shape}, expected ({eval_data.n_rows},)")
-        return _Judge(
-            mask, held_data, held_targets, held_weight, eval_data, eval_targets,
-            problem.positive, problem.target, problem.classes, threads,
-        )  # fmt: skip
-
-    @property
-    def stops(self) -> bool:
-        return self.held_out_data is not None
-
-    def held_out_bytes(self, n_rows: int) -> npt.NDArray[np.uint8]:
-        assert self.held_out is not None
-        return np.ascontiguousarray(self.held_out).view(np.uint8)
-
-    def stop_scores(self, coef: Array, intercept: Array, active: list[int]) -> list[float]:
-        """Accuracy of each one-vs-rest problem in ``active`` on the held-out rows, or R²."""
-        assert self.held_out_data is not None
-        assert self.held_out_targets is not None
-        scores = _decide(self.held_out_data, coef[active], intercept[active], self.threads)
-        if self.target == "real":
-            return [_r2(self.held_out_targets, scores, self.held_out_weight)]
-        if self.target == "binary":
-            right = (scores > 0) == (self.held_out_targets == self.positive)
-            return [float(np.average(right, weights=self.held_out_weight))]
-        wanted = self.held_out_targets[:, None] == np.asarray(active)[None, :]
-        right = (scores.reshape(wanted.shape) > 0) == wanted
-        return [float(value) for value in np.average(right, axis=0, weights=self.held_out_weight)]
-
-    def eval_score(self, coef: Array, intercept: Array) -> float | None:
-        """Accuracy or R² of the whole model on ``eval_set``."""
-        if self.eval_data is None:
-            return None
-        assert self.eval_targets is not None
-        scores = _decide(self.eval_data, coef, intercept, self.threads)
-        if self.classes is None:
-            return _r2(self.eval_targets, scores, None)
-        predicted = self.classes[scores.argmax(1) if scores.ndim == 2 else (scores > 0).astype(int)]
-        return float(np.mean(predicted == self.eval_targets))
-
-
-def _check_eval_set(eval_set: Any) -> tuple[Any, Any]:
-    if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
-        raise ValueError(f"eval_set must be a pair (X, y), not {type(eval_set).__name__}")
-    return eval_set[0], eval_set[1]
-
-
-def _r2(y: Array, predicted: Array, weights: Array | None) -> float:
-    y = np.asarray(y, np.float64)
-    spread = np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
-    error = np.average((y - predicted) ** 2, weights=weights)
-    return float(1 - error / spread) if spread > 0 else float(error == 0)
-
-
 @dataclass
 class _Run:
     """The native training and what Python keeps of it: the last two models stored, one of them finite."""
 
     native: _core.Training
-    problem: _Problem
-    rule: _Rule
+    problem: Problem
+    rule: Rule
     reason: str
     n_features: int
     dtype: np.dtype[Any]
@@ -527,7 +289,7 @@ class _Run:
         self.active = going
 
     def _store_average(self) -> None:
-        if self._average_coef is not None and self.native.averaged_steps >= 1:
+        if self._average_coef is not None and self._average_intercept is not None and self.native.averaged_steps >= 1:
             self.native.store_average(self._average_coef, self._average_intercept, self.active)
 
     def result(self, finite: bool = False) -> Result:
@@ -569,8 +331,3 @@ def _check_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
         raise ValueError(f"seed={seed!r} is not accepted; it must be an integer from 0 to 2**32 - 1")
     return int(seed)
-
-
-def _check_count(argument: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{argument}={value!r} is not accepted; it must be an integer >= 1")

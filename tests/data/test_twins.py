@@ -157,23 +157,23 @@ def test_one_row_is_the_least() -> None:
 
 @pytest.mark.parametrize("name", ["rcv2", "", "RCV1", None, ["rcv1"]])
 def test_unknown_names_list_the_known(name: object) -> None:
-    with pytest.raises(ValueError, match="name=.*accepted are 'rcv1'"):
+    with pytest.raises(ValueError, match=r"name=.*accepted are 'rcv1'"):
         twin(name)
 
 
 @pytest.mark.parametrize("scale", [0, -0.5, math.nan, math.inf])
 def test_a_scale_out_of_range_is_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match="scale=.*finite number > 0"):
+    with pytest.raises(ValueError, match=r"scale=.*finite number > 0"):
         twin("rcv1", scale=scale)
 
 
 @pytest.mark.parametrize("scale", ["0.1", None, True])
 def test_a_scale_that_is_no_number_is_refused(scale: object) -> None:
-    with pytest.raises(TypeError, match="scale=.*not a number"):
+    with pytest.raises(TypeError, match=r"scale=.*not a number"):
         twin("rcv1", scale=scale)
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, None, True])
 def test_a_seed_that_is_no_natural_number_is_refused(seed: object) -> None:
-    with pytest.raises(ValueError, match="seed=.*non-negative integer"):
+    with pytest.raises(ValueError, match=r"seed=.*non-negative integer"):
         twin("rcv1", scale=0.002, seed=seed)

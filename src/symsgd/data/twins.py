@@ -42,7 +42,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp  # type: ignore[import-untyped]
+import scipy.sparse as sp
 from numpy.random import Generator, SeedSequence
 from numpy.typing import NDArray
 

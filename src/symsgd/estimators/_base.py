@@ -26,11 +26,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from symsgd import losses, penalties, schedules
 from symsgd.callbacks import CallbackLike, ProgressBar
 from symsgd.errors import TrainingInterrupted
+from symsgd.estimators import convert
+from symsgd.judging import EarlyStopping
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
 from symsgd.schedules import Schedule
 from symsgd.strategies import Strategy
-from symsgd.training import EarlyStopping, Result, Start, decision, train
+from symsgd.training import Result, Start, decision, train
 
 Array = npt.NDArray[Any]
 
@@ -74,7 +76,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     callbacks: Any
 
-    coef_: Array
+    coef_: Any
     t_: float
     n_iter_: int
     result_: Result
@@ -100,7 +102,8 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
 
     def _loss(self) -> Loss:
         chosen = losses.LOSSES[self.loss]
-        return chosen(epsilon=self.epsilon) if "epsilon" in _parameters(chosen) else chosen()
+        parameters = {"epsilon": self.epsilon} if "epsilon" in _parameters(chosen) else {}
+        return chosen(**parameters)
 
     def _penalty(self) -> Penalty:
         match self.penalty:
@@ -136,7 +139,8 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             raise ValueError("early_stopping should be False with partial_fit")
         if self.learning_rate == "optimal" and self.alpha == 0:
             raise ValueError(
-                "alpha must be > 0 since learning_rate is 'optimal'. alpha is used to compute the optimal learning rate."
+                "alpha must be > 0 since learning_rate is 'optimal'. alpha is used to compute the optimal learning "
+                "rate."
             )
         if self.penalty == "elasticnet" and self.l1_ratio is None:
             raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
@@ -146,14 +150,14 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     @contextmanager
     def _unchanged_if_it_fails(self) -> Iterator[None]:
         """A failed fit leaves the estimator as it was; an interrupted one has stored what it reached."""
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             yield
         except TrainingInterrupted:
             raise
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _validate(self, X: Any, y: Any = None, *, reset: bool) -> Any:
@@ -250,9 +254,63 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
-    def _keep_result(self, result: Result, **arrays: Array | None) -> None:
-        """``result_`` shares its arrays with the estimator's attributes, so that a pickle holds them once."""
-        self.result_ = dataclasses.replace(result, **arrays)
+    # --- the model between calls ---------------------------------------------------------------------------------
+
+    def _n_models(self) -> int:
+        return 1
+
+    def _model(self) -> tuple[Array, Array]:
+        """The coefficients and intercepts that predict."""
+        raise NotImplementedError
+
+    def _set_model(self, coef: Array, intercept: Array) -> None:
+        raise NotImplementedError
+
+    def _new_state(self, X: Any, coef_init: Any, intercept_init: Any) -> State:
+        n_models = self._n_models()
+        coef = _initial("coef_init", coef_init, (n_models, X.shape[1]), X.dtype)
+        intercept = _initial("intercept_init", intercept_init, (n_models,), np.float64)
+        if not self.average:
+            return State(coef, intercept)
+        return State(coef, intercept, np.zeros_like(coef), np.zeros_like(intercept))
+
+    def _state(self) -> State:
+        if self.average and hasattr(self, "_average_coef"):
+            return State(self._standard_coef, self._standard_intercept, self._average_coef, self._average_intercept)
+        return State(*self._model())
+
+    def _store(self, result: Result, state: State, n_rows: int) -> None:
+        """Keeps a training's result under scikit-learn's names."""
+        self.n_iter_ = max(1, result.n_passes)
+        self.t_ += self.n_iter_ * n_rows
+        if self.average:
+            self._set_model(*self._keep_iterates(result, state))
+        else:
+            for attribute in ("_standard_coef", "_standard_intercept", "_average_coef", "_average_intercept"):
+                self.__dict__.pop(attribute, None)
+            self._set_model(result.coef, result.intercept)
+        # result_ shares its arrays with the estimator's, so that a pickle holds them once
+        coef, intercept = self._model()
+        self.result_ = dataclasses.replace(
+            result, coef=coef, intercept=intercept, average_coef=None, average_intercept=None
+        )
+
+    def _keep_iterates(self, result: Result, state: State) -> tuple[Array, Array]:
+        """Keeps the iterates and their means apart for the next call; returns which of them predict."""
+        self._standard_coef, self._standard_intercept = result.coef, result.intercept
+        if result.average_coef is None or result.average_intercept is None:  # averaging has not begun
+            self._average_coef, self._average_intercept = state.average_coef, state.average_intercept
+            return result.coef, result.intercept
+        self._average_coef, self._average_intercept = result.average_coef, result.average_intercept
+        return result.average_coef, result.average_intercept
+
+    def _fit_from(self, state: State, X: Any, y: Any, n_rows: int, **options: Any) -> None:
+        try:
+            result = self._train(X, y, state, **options)
+        except TrainingInterrupted as interrupt:
+            self._store(interrupt.result, state, n_rows)
+            raise
+        self._store(result, state, n_rows)
 
     # --- prediction and coefficients -----------------------------------------------------------------------------
 
@@ -261,6 +319,16 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         X = self._validate(X, reset=False)
         coef = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
         return decision(X, coef, intercept, n_threads=self.n_jobs)
+
+    def to_sklearn(self) -> Any:
+        """The same model as scikit-learn's estimator of this name."""
+        return convert.to_sklearn(self)
+
+    @classmethod
+    def from_sklearn(cls, estimator: Any) -> Self:
+        """The same model from scikit-learn's estimator of this name."""
+        converted: Self = convert.from_sklearn(cls, estimator)
+        return converted
 
     def densify(self) -> Self:
         """Makes ``coef_`` a dense array again, as fitting needs it."""
@@ -285,13 +353,13 @@ def _parameters(choice: type[Any]) -> set[str]:
     return {field.name for field in dataclasses.fields(choice)}
 
 
-def initial(argument: str, value: Any, shape: tuple[int, ...], dtype: Any, message: str) -> Array:
-    """``coef_init`` and its like as an own array of that shape, zeros if there is none."""
+def _initial(argument: str, value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    """``coef_init`` or ``intercept_init`` as an own array of that shape, zeros if there is none."""
     if value is None:
         return np.zeros(shape, dtype)
-    array = np.asarray(value, dtype)
+    array: Array = np.array(value, dtype)
     if array.shape != shape and array.size == int(np.prod(shape)) and shape[0] == 1:
         array = array.reshape(shape)
     if array.shape != shape:
-        raise ValueError(f"{message} ({argument} has shape {np.shape(value)}, expected {shape})")
-    return np.array(array)
+        raise ValueError(f"Provided {argument} does not match dataset: its shape is {array.shape}, not {shape}.")
+    return array

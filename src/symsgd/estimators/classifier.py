@@ -14,9 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from symsgd import losses
-from symsgd.errors import TrainingInterrupted
-from symsgd.estimators import convert
-from symsgd.estimators._base import Array, BaseSGD, State, initial
+from symsgd.estimators._base import Array, BaseSGD, State
 from symsgd.inputs import find_classes
 from symsgd.training import Result
 
@@ -62,7 +60,7 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
             self.classes_ = find_classes(y)
             self.t_ = 1.0
             state = self._new_state(X, coef_init, intercept_init)
-            self._fit_from(state, X, y, self.max_iter, sample_weight, eval_set)
+            self._fit_classes(state, X, y, sample_weight, max_iter=self.max_iter, eval_set=eval_set)
         self._warn_after_fit()
         return self
 
@@ -84,11 +82,8 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
             self._check_classes(classes)
             if not hasattr(self, "t_"):
                 self.t_ = 1.0
-            if hasattr(self, "coef_"):
-                state = self._state()
-            else:
-                state = self._new_state(X, None, None)
-            self._fit_from(state, X, y, 1, sample_weight, None)
+            state = self._state() if hasattr(self, "coef_") else self._new_state(X, None, None)
+            self._fit_classes(state, X, y, sample_weight, max_iter=1)
         return self
 
     def _check_learning_rate(self) -> None:
@@ -108,88 +103,54 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
     def _n_models(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _new_state(self, X: Any, coef_init: Any, intercept_init: Any) -> State:
-        n_models = self._n_models()
-        coef = initial(
-            "coef_init", coef_init, (n_models, X.shape[1]), X.dtype, "Provided coef_init does not match dataset."
-        )
-        intercept = initial(
-            "intercept_init", intercept_init, (n_models,), np.float64, "Provided intercept_init does not match dataset."
-        )
-        if not self.average:
-            return State(coef, intercept)
-        return State(coef, intercept, np.zeros_like(coef), np.zeros_like(intercept))
-
-    def _state(self) -> State:
-        if not self.average:
-            return State(self.coef_, self.intercept_)
-        return State(self._standard_coef, self._standard_intercept, self._average_coef, self._average_intercept)
-
-    def _fit_from(self, state: State, X: Any, y: Array, max_iter: int, sample_weight: Any, eval_set: Any) -> None:
+    def _fit_classes(self, state: State, X: Any, y: Array, sample_weight: Any, **options: Any) -> None:
         held_out = self._split(y, sample_weight, StratifiedShuffleSplit)
-        # scikit-learn draws once for its data set object before it draws the seed of a binary problem
-        seed = self._seed(after=1 if self._n_models() == 1 else 0)
-        continuing = hasattr(self, "_average_coef") and self.average and state.coef is self._standard_coef
-        try:
-            result = self._train(
-                X,
-                y,
-                state,
-                max_iter=max_iter,
-                seed=seed,
-                sample_weight=sample_weight,
-                eval_set=eval_set,
-                early_stopping=held_out,
-                classes=self.classes_,
-                class_weight=self._class_weights(y),
-            )
-        except TrainingInterrupted as interrupt:
-            self._store(interrupt.result, state, len(y), bool(continuing))
-            raise
-        self._store(result, state, len(y), bool(continuing))
+        self._fit_from(
+            state,
+            X,
+            y,
+            len(y),
+            # scikit-learn draws once for its data set object before it draws the seed of a binary problem
+            seed=self._seed(after=1 if self._n_models() == 1 else 0),
+            sample_weight=sample_weight,
+            early_stopping=held_out,
+            classes=self.classes_,
+            class_weight=self._class_weights(y),
+            **options,
+        )
 
     def _class_weights(self, y: Array) -> Array | None:
         if self.class_weight is None:
             return None
         if self.class_weight == "balanced":
             counts = np.array([np.count_nonzero(y == label) for label in self.classes_])
-            return len(y) / (len(counts) * np.maximum(counts, 1))
+            balanced: Array = len(y) / (len(counts) * np.maximum(counts, 1))
+            return balanced
         weights: Array = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
         return weights
 
-    def _store(self, result: Result, state: State, n_rows: int, continuing: bool) -> None:
-        self.n_iter_ = max(1, result.n_passes)
-        self.t_ += self.n_iter_ * n_rows
-        self.coef_, self.intercept_ = result.coef, result.intercept
-        if self._n_models() > 1:
-            self.intercept_ = self.intercept_.astype(result.coef.dtype)
-        for attribute in ("_standard_coef", "_standard_intercept", "_average_coef", "_average_intercept"):
-            if not self.average and hasattr(self, attribute):
-                delattr(self, attribute)
-        if self.average:
-            self._store_average(result, state, continuing)
-        self._keep_result(result, coef=self.coef_, intercept=self.intercept_, average_coef=None, average_intercept=None)
+    def _model(self) -> tuple[Array, Array]:
+        return self.coef_, self.intercept_
 
-    def _store_average(self, result: Result, state: State, continuing: bool) -> None:
-        """Keeps means and iterates apart, as scikit-learn does, and carries to the next `partial_fit` what it carries.
+    def _set_model(self, coef: Array, intercept: Array) -> None:
+        self.coef_ = coef
+        self.intercept_ = intercept if self._n_models() == 1 else intercept.astype(coef.dtype)
 
-        scikit-learn's intercepts under averaging: a binary model's next call starts again from the intercept of the
-        first, and from the second call on the mean intercepts of a multiclass model are its last ones.
+    def _keep_iterates(self, result: Result, state: State) -> tuple[Array, Array]:
+        """As the base class, but for the intercepts that scikit-learn's `partial_fit` carries on under averaging.
+
+        There a binary model starts each call from the intercept it started the first one from, and so does a
+        multiclass model from the third call on; and from the second on its mean intercepts are the last ones.
         """
-        begun = result.average_coef is not None
-        self._standard_coef = result.coef
-        self._standard_intercept = result.intercept
-        self._average_coef = state.average_coef if not begun else result.average_coef
-        self._average_intercept = state.average_intercept if not begun else result.average_intercept
-        if not begun:
-            return
-        if self._n_models() == 1 or continuing:
+        continued = state.average_coef is not None and state.coef is getattr(self, "_standard_coef", None)
+        coef, intercept = super()._keep_iterates(result, state)
+        if result.average_coef is None:
+            return coef, intercept
+        if self._n_models() == 1 or continued:
             self._standard_intercept = state.intercept
-        if self._n_models() > 1 and continuing:
-            self._average_intercept = result.intercept
-        assert self._average_coef is not None
-        assert self._average_intercept is not None
-        self.coef_, self.intercept_ = self._average_coef, self._average_intercept
+        if self._n_models() > 1 and continued:
+            self._average_intercept = intercept = result.intercept
+        return coef, intercept
 
     def decision_function(self, X: Any) -> Array:
         """Scores, shape (rows,) for two classes and (rows, classes) for more."""
@@ -201,15 +162,6 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         labels: Array = self.classes_[chosen]
         return labels
-
-    def to_sklearn(self) -> Any:
-        """The same model as scikit-learn's estimator of this name."""
-        return convert.to_sklearn(self)
-
-    @classmethod
-    def from_sklearn(cls, estimator: Any) -> Self:
-        """The same model from scikit-learn's estimator of this name."""
-        return convert.from_sklearn(cls, estimator)
 
 
 class SGDClassifier(BaseClassifier):
@@ -304,7 +256,7 @@ class SGDClassifier(BaseClassifier):
             raise AttributeError(f"probability estimates are not available for loss={self.loss!r}")
         return True
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes: one-vs-rest estimates, normalised where there are more than two.
 
@@ -322,7 +274,7 @@ class SGDClassifier(BaseClassifier):
         normalised: Array = positive / positive.sum(axis=1, keepdims=True)
         return normalised
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`; modified_huber may give −inf."""
         with np.errstate(divide="ignore"):

@@ -10,13 +10,10 @@ from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from symsgd import losses, penalties, schedules
-from symsgd.errors import TrainingInterrupted
-from symsgd.estimators import convert
-from symsgd.estimators._base import SCHEDULE_NAMES, Array, BaseSGD, State, initial
+from symsgd.estimators._base import SCHEDULE_NAMES, Array, BaseSGD, State
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
 from symsgd.schedules import Schedule
-from symsgd.training import Result
 
 
 class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
@@ -109,7 +106,9 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
                 coef_init = self.coef_ if coef_init is None else coef_init
                 offset_init = self.offset_ if offset_init is None else offset_init
             self.t_ = 1.0
-            self._fit_from(self._new_state(X, coef_init, offset_init), X, self.max_iter, sample_weight)
+            intercept = 1 - np.asarray(0.0 if offset_init is None else offset_init, np.float64)
+            state = self._new_state(X, coef_init, intercept)
+            self._fit_rows(state, X, sample_weight, max_iter=self.max_iter)
         self._warn_after_fit()
         return self
 
@@ -121,50 +120,18 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
             X = self._validate(X, reset=first)
             if not hasattr(self, "t_"):
                 self.t_ = 1.0
-            self._fit_from(self._new_state(X, None, None) if first else self._state(), X, 1, sample_weight)
+            state = self._new_state(X, None, np.ones(1)) if first else self._state()
+            self._fit_rows(state, X, sample_weight, max_iter=1)
         return self
 
-    def _new_state(self, X: Any, coef_init: Any, offset_init: Any) -> State:
-        coef = initial("coef_init", coef_init, (1, X.shape[1]), X.dtype, "Provided coef_init does not match dataset.")
-        offset = initial(
-            "offset_init", offset_init, (1,), np.float64, "Provided intercept_init does not match dataset."
-        )
-        if not self.average:
-            return State(coef, 1 - offset)
-        return State(coef, 1 - offset, np.zeros_like(coef), np.zeros_like(offset))
+    def _fit_rows(self, state: State, X: Any, sample_weight: Any, **options: Any) -> None:
+        self._fit_from(state, X, None, X.shape[0], seed=self._seed(after=0), sample_weight=sample_weight, **options)
 
-    def _state(self) -> State:
-        if self.average and hasattr(self, "_average_coef"):
-            return State(self._standard_coef, self._standard_intercept, self._average_coef, self._average_intercept)
-        return State(self.coef_, 1 - self.offset_)
+    def _model(self) -> tuple[Array, Array]:
+        return self.coef_, 1 - self.offset_
 
-    def _fit_from(self, state: State, X: Any, max_iter: int, sample_weight: Any) -> None:
-        try:
-            result = self._train(
-                X, None, state, max_iter=max_iter, seed=self._seed(after=0), sample_weight=sample_weight
-            )
-        except TrainingInterrupted as interrupt:
-            self._store(interrupt.result, state, X.shape[0])
-            raise
-        self._store(result, state, X.shape[0])
-
-    def _store(self, result: Result, state: State, n_rows: int) -> None:
-        self.n_iter_ = max(1, result.n_passes)
-        self.t_ += self.n_iter_ * n_rows
-        self.coef_, intercept = result.coef.ravel(), result.intercept
-        if self.average:
-            begun = result.average_coef is not None
-            self._standard_coef, self._standard_intercept = self.coef_, intercept
-            average_coef = result.average_coef if begun else state.average_coef
-            assert average_coef is not None
-            self._average_coef = average_coef.ravel()
-            average_intercept = result.average_intercept if begun else state.average_intercept
-            assert average_intercept is not None
-            self._average_intercept = average_intercept
-            if begun:
-                self.coef_, intercept = self._average_coef, average_intercept
-        self.offset_ = 1 - intercept
-        self._keep_result(result, coef=self.coef_, intercept=intercept, average_coef=None, average_intercept=None)
+    def _set_model(self, coef: Array, intercept: Array) -> None:
+        self.coef_, self.offset_ = coef.ravel(), 1 - intercept
 
     def decision_function(self, X: Any) -> Array:
         """Signed distance to the boundary: positive for inliers, negative for outliers."""
@@ -178,12 +145,3 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """1 for inliers, −1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
-
-    def to_sklearn(self) -> Any:
-        """The same model as scikit-learn's estimator of this name."""
-        return convert.to_sklearn(self)
-
-    @classmethod
-    def from_sklearn(cls, estimator: Any) -> Self:
-        """The same model from scikit-learn's estimator of this name."""
-        return convert.from_sklearn(cls, estimator)

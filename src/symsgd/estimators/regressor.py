@@ -11,10 +11,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from symsgd import losses
-from symsgd.errors import TrainingInterrupted
-from symsgd.estimators import convert
-from symsgd.estimators._base import Array, BaseSGD, State, initial
-from symsgd.training import Result
+from symsgd.estimators._base import Array, BaseSGD, State
 
 REGRESSOR_LOSSES = {name for name, loss in losses.LOSSES.items() if not loss.margin}
 
@@ -118,7 +115,7 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
                 intercept_init = state.intercept if intercept_init is None else intercept_init
             self.t_ = 1.0
             state = self._new_state(X, coef_init, intercept_init)
-            self._fit_from(state, X, y, self.max_iter, sample_weight, eval_set)
+            self._fit_numbers(state, X, y, sample_weight, max_iter=self.max_iter, eval_set=eval_set)
         self._warn_after_fit()
         return self
 
@@ -132,7 +129,7 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
             if not hasattr(self, "t_"):
                 self.t_ = 1.0
             state = self._new_state(X, None, None) if first else self._state()
-            self._fit_from(state, X, y, 1, sample_weight, None)
+            self._fit_numbers(state, X, y, sample_weight, max_iter=1)
         return self
 
     def _validate(self, X: Any, y: Any = None, *, reset: bool) -> Any:
@@ -145,62 +142,25 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
         if self.learning_rate in ("pa1", "pa2") and self.loss != "epsilon_insensitive":
             raise ValueError(f"Learning rate '{self.learning_rate}' only works with loss 'epsilon_insensitive'.")
 
-    def _new_state(self, X: Any, coef_init: Any, intercept_init: Any) -> State:
-        coef = initial("coef_init", coef_init, (1, X.shape[1]), X.dtype, "Provided coef_init does not match dataset.")
-        intercept = initial(
-            "intercept_init", intercept_init, (1,), np.float64, "Provided intercept_init does not match dataset."
-        )
-        if not self.average:
-            return State(coef, intercept)
-        return State(coef, intercept, np.zeros_like(coef), np.zeros_like(intercept))
-
-    def _state(self) -> State:
-        if self.average and hasattr(self, "_average_coef"):
-            return State(self._standard_coef, self._standard_intercept, self._average_coef, self._average_intercept)
-        return State(self.coef_, self.intercept_)
-
-    def _fit_from(self, state: State, X: Any, y: Array, max_iter: int, sample_weight: Any, eval_set: Any) -> None:
+    def _fit_numbers(self, state: State, X: Any, y: Array, sample_weight: Any, **options: Any) -> None:
         held_out = self._split(y, sample_weight, ShuffleSplit)
-        try:
-            result = self._train(
-                X,
-                y,
-                state,
-                max_iter=max_iter,
-                seed=self._seed(after=0),
-                sample_weight=sample_weight,
-                eval_set=eval_set,
-                early_stopping=held_out,
-            )
-        except TrainingInterrupted as interrupt:
-            self._store(interrupt.result, state, len(y))
-            raise
-        self._store(result, state, len(y))
+        self._fit_from(
+            state,
+            X,
+            y,
+            len(y),
+            seed=self._seed(after=0),
+            sample_weight=sample_weight,
+            early_stopping=held_out,
+            **options,
+        )
 
-    def _store(self, result: Result, state: State, n_rows: int) -> None:
-        self.n_iter_ = max(1, result.n_passes)
-        self.t_ += self.n_iter_ * n_rows
-        self.coef_, self.intercept_ = result.coef.ravel(), result.intercept
-        if self.average:
-            begun = result.average_coef is not None
-            self._standard_coef, self._standard_intercept = self.coef_, self.intercept_
-            average_coef = result.average_coef if begun else state.average_coef
-            assert average_coef is not None
-            self._average_coef = average_coef.ravel()
-            self._average_intercept = result.average_intercept if begun else state.average_intercept
-            if begun:
-                self.coef_, self.intercept_ = self._average_coef, self._average_intercept
-        self._keep_result(result, coef=self.coef_, intercept=self.intercept_, average_coef=None, average_intercept=None)
+    def _model(self) -> tuple[Array, Array]:
+        return self.coef_, self.intercept_
+
+    def _set_model(self, coef: Array, intercept: Array) -> None:
+        self.coef_, self.intercept_ = coef.ravel(), intercept
 
     def predict(self, X: Any) -> Array:
         """x·w + b of each row."""
         return self._scores(X, getattr(self, "intercept_", np.zeros(1)))
-
-    def to_sklearn(self) -> Any:
-        """The same model as scikit-learn's estimator of this name."""
-        return convert.to_sklearn(self)
-
-    @classmethod
-    def from_sklearn(cls, estimator: Any) -> Self:
-        """The same model from scikit-learn's estimator of this name."""
-        return convert.from_sklearn(cls, estimator)
