@@ -288,7 +288,7 @@ NB_MODULE(_core, m) {
                std::vector<double> negative_weight, const std::string& loss, double loss_parameter,
                const std::string& penalty, double l2, double l1, const std::string& schedule, double step_size,
                double power, double schedule_alpha, bool fit_intercept, double intercept_decay, bool one_class,
-               double intercept_pull, double average_from, bool track_norms, const std::string& order,
+               double intercept_pull, double average_from, bool track_norms, bool repeats, const std::string& order,
                std::uint32_t seed, const std::optional<Bytes>& held_out, double t) {
                 TrainingSpec spec;
                 spec.targets.kind = named<TargetKind>(
@@ -297,9 +297,10 @@ NB_MODULE(_core, m) {
                 spec.targets.labels = column(labels);
                 spec.targets.positive = positive;
                 spec.targets.sample_weight = column(sample_weight);
-                spec.classes = static_cast<int>(positive_weight.size());
-                spec.positive_weight = std::move(positive_weight);
-                spec.negative_weight = std::move(negative_weight);
+                for (std::size_t c = 0; c < positive_weight.size(); ++c)
+                    spec.targets.class_ids.push_back(static_cast<double>(c));
+                spec.targets.positive_weight = std::move(positive_weight);
+                spec.targets.negative_weight = std::move(negative_weight);
                 spec.rule.loss = loss_named(loss, loss_parameter);
                 spec.rule.penalty = {named<PenaltyKind>("penalty", penalty,
                                                         {{"none", PenaltyKind::none},
@@ -322,6 +323,7 @@ NB_MODULE(_core, m) {
                 spec.rule.intercept_pull = intercept_pull;
                 spec.rule.average_from = average_from;
                 spec.rule.track_norms = track_norms;
+                spec.rule.repeats = repeats;
                 spec.order = order_named(order);
                 spec.seed = seed;
                 spec.t = t;
@@ -337,7 +339,7 @@ NB_MODULE(_core, m) {
             nb::kw_only(), "rows"_a, "target"_a, "labels"_a.none(), "positive"_a, "sample_weight"_a.none(),
             "positive_weight"_a, "negative_weight"_a, "loss"_a, "loss_parameter"_a, "penalty"_a, "l2"_a, "l1"_a,
             "schedule"_a, "step_size"_a, "power"_a, "schedule_alpha"_a, "fit_intercept"_a, "intercept_decay"_a,
-            "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "order"_a, "seed"_a,
+            "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "repeats"_a, "order"_a, "seed"_a,
             "held_out"_a.none(), "t"_a)
         .def("run_pass", &PyTraining::run_pass)
         .def("keep_classes", &PyTraining::keep_classes, "classes"_a)

@@ -80,17 +80,23 @@ std::int64_t Order::window_begin(std::int64_t window) const {
 }
 
 void Order::write_window(std::int64_t window, std::int64_t skip, std::int64_t take, std::int64_t* out) const {
-    std::int64_t rows[window_rows];
-    std::int64_t count = 0;
     const auto chunks = static_cast<std::int64_t>(permutation_.size());
-    const std::int64_t end = std::min((window + 1) * window_chunks, chunks);
-    for (std::int64_t c = window * window_chunks; c < end; ++c) {
-        const std::int64_t first = permutation_[static_cast<std::size_t>(c)] * chunk_rows;
-        const std::int64_t last = std::min(first + chunk_rows, rows_);
-        for (std::int64_t row = first; row < last; ++row) rows[count++] = row;
+    const std::int64_t first = window * window_chunks;
+    const std::int64_t last = std::min(first + window_chunks, chunks);
+    std::uint8_t turns[window_rows];       // which chunk is next, as often as it has rows
+    std::int64_t next_row[window_chunks];  // of each chunk
+    std::int64_t count = 0;
+    for (std::int64_t c = first; c < last; ++c) {
+        const std::int64_t begin = permutation_[static_cast<std::size_t>(c)] * chunk_rows;
+        const std::int64_t end = std::min(begin + chunk_rows, rows_);
+        next_row[c - first] = begin;
+        for (std::int64_t row = begin; row < end; ++row) turns[count++] = static_cast<std::uint8_t>(c - first);
     }
-    shuffle(rows, count, generator(seed_, pass_, window));
-    std::copy_n(rows + skip, take, out);
+    shuffle(turns, count, generator(seed_, pass_, window));
+    for (std::int64_t place = 0; place < skip + take; ++place) {
+        const std::int64_t row = next_row[turns[place]]++;
+        if (place >= skip) out[place - skip] = row;
+    }
 }
 
 std::size_t Order::write(std::int64_t begin, std::int64_t end, std::int64_t* out) const {

@@ -21,9 +21,8 @@ public:
         : rows_(rows),
           spec_(spec),
           order_(spec.order, rows.rows, spec.seed, spec.held_out),
-          model_(rows.features, spec.classes, needs(spec.rule)),
+          model_(rows.features, static_cast<int>(spec.targets.positive_weight.size()), needs(spec.rule)),
           kernels_(kernels()) {
-        point_targets();
         model_.set_t(spec.t);
         for (Lane& lane : model_.lanes()) lane.step_size = spec_.rule.schedule.step_size;
     }
@@ -34,11 +33,23 @@ public:
         ModelView<V> view = model_.view();
         // this slice and the next one, whose first rows are fetched while this one is trained
         std::int64_t buffer[2 * slice_places];
+        double target[slice_places];
+        double weight[slice_places];
         std::size_t count = write_slice(0, buffer);
         auto asked = std::chrono::steady_clock::now();
         for (std::int64_t place = 0; place < order_.places() && !sums.stopped; place += slice_places) {
             const std::size_t next = write_slice(place + slice_places, buffer + count);
-            kernels_.of_rows<Rows>().learn(rows_, spec_.targets, {buffer, count, count + next}, spec_.rule, view);
+            spec_.targets.read(buffer, count, target, weight);
+            const Targets& targets = spec_.targets;
+            const Block block{buffer,
+                              count,
+                              count + next,
+                              target,
+                              weight,
+                              targets.class_ids.data(),
+                              targets.positive_weight.data(),
+                              targets.negative_weight.data()};
+            kernels_.of_rows<Rows>().learn(rows_, block, spec_.rule, view);
             sums.rows += static_cast<std::int64_t>(count);
             std::copy_n(buffer + count, next, buffer);
             count = next;
@@ -58,18 +69,11 @@ public:
         Model<V> kept(rows_.features, static_cast<int>(classes.size()), needs(spec_.rule));
         kept.copy_classes(model_, classes);
         kept.set_t(model_.t());
-        if (spec_.targets.kind == TargetKind::classes) {
-            std::vector<double> ids, positive, negative;
-            for (const int c : classes) {
-                const auto at = static_cast<std::size_t>(c);
-                ids.push_back(class_ids_[at]);
-                positive.push_back(spec_.positive_weight[at]);
-                negative.push_back(spec_.negative_weight[at]);
-            }
-            class_ids_ = std::move(ids);
-            spec_.positive_weight = std::move(positive);
-            spec_.negative_weight = std::move(negative);
-            point_targets();
+        Targets& targets = spec_.targets;
+        for (std::vector<double>* column : {&targets.class_ids, &targets.positive_weight, &targets.negative_weight}) {
+            std::vector<double> rest;
+            for (const int c : classes) rest.push_back((*column)[static_cast<std::size_t>(c)]);
+            *column = std::move(rest);
         }
         model_ = std::move(kept);
     }
@@ -96,14 +100,6 @@ private:
     }
 
     Lane& lane(int c) { return model_.lanes()[static_cast<std::size_t>(c)]; }
-
-    void point_targets() {
-        if (class_ids_.empty())
-            for (int c = 0; c < spec_.classes; ++c) class_ids_.push_back(c);
-        spec_.targets.class_ids = class_ids_.data();
-        spec_.targets.positive_weight = spec_.positive_weight.data();
-        spec_.targets.negative_weight = spec_.negative_weight.data();
-    }
 
     void begin_pass() {
         order_.begin_pass(pass_);
@@ -138,7 +134,6 @@ private:
     Order order_;
     Model<V> model_;
     const Kernels& kernels_;
-    std::vector<double> class_ids_;
     std::int64_t pass_ = 0;
 };
 

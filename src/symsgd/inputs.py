@@ -6,6 +6,7 @@ float64; labels and weights of any integer or floating-point type.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from symsgd import _core
 
 Array = npt.NDArray[Any]
 
+FLOAT_TYPES = frozenset(np.dtype(t) for t in ("f4", "f8"))
 LABEL_TYPES = frozenset(np.dtype(t) for t in ("i1", "u1", "i2", "i4", "i8", "f4", "f8"))
 
 
@@ -65,6 +67,10 @@ def _as_csr(X: Any, argument: str) -> Any:
         X = type(X)((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape, copy=False)
     if len(X.indices) != len(X.data):
         raise ValueError(f"{argument} is a damaged CSR matrix: {len(X.indices)} indices and {len(X.data)} values")
+    if X.indptr.shape != (X.shape[0] + 1,):
+        raise ValueError(
+            f"{argument} is a damaged CSR matrix: indptr has shape {X.indptr.shape}, but there are {X.shape[0]} rows"
+        )
     return X
 
 
@@ -72,12 +78,17 @@ def _as_dense(X: Any, argument: str) -> Array:
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(f"{argument} has {array.ndim} dimension(s), shape {array.shape}; accepted is (rows, features)")
-    if array.dtype not in (np.float32, np.float64):
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"{argument} has dtype {array.dtype}; accepted are real numbers") from None
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(_as_numbers(array, argument, FLOAT_TYPES))
+
+
+def _as_numbers(array: Array, argument: str, readable: frozenset[np.dtype[Any]]) -> Array:
+    """The array itself if its type is one that the core reads in this place, else as float64."""
+    if array.dtype in readable:
+        return array
+    if array.dtype.kind in "biufO":
+        with suppress(TypeError, ValueError):
+            return array.astype(np.float64)
+    raise ValueError(f"{argument} has dtype {array.dtype}; accepted are real numbers")
 
 
 def without_repeats(data: Data, n_threads: int) -> Data:
@@ -93,11 +104,9 @@ def check_weights(sample_weight: Any, n_rows: int, dtype: np.dtype[Any]) -> Arra
     """Sample weights as an array the core can read; ``None`` means ones."""
     if sample_weight is None:
         return None
-    if np.ndim(sample_weight) == 0:
-        sample_weight = np.full(n_rows, sample_weight, dtype=dtype)
-    weights = np.asarray(sample_weight)
-    if weights.dtype not in LABEL_TYPES:
-        weights = weights.astype(np.float64)
+    weights = _as_numbers(np.asarray(sample_weight), "sample_weight", LABEL_TYPES)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, weights, dtype=dtype)
     if weights.ndim != 1:
         raise ValueError("Sample weights must be 1D array or scalar")
     if weights.shape != (n_rows,):
@@ -111,25 +120,20 @@ def check_weights(sample_weight: Any, n_rows: int, dtype: np.dtype[Any]) -> Arra
     return np.ascontiguousarray(weights)
 
 
-def check_real_targets(y: Any, n_rows: int) -> Array:
+def check_real_targets(y: Any, n_rows: int, argument: str = "y") -> Array:
     """Numbers to predict, in place where their type allows it."""
-    targets = np.asarray(y)
-    if targets.dtype not in LABEL_TYPES:
-        try:
-            targets = targets.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"y has dtype {targets.dtype}; this loss predicts numbers") from None
-    _check_length(targets, n_rows)
+    targets = _as_numbers(np.asarray(y), argument, LABEL_TYPES)
+    _check_length(targets, n_rows, argument)
     if not np.isfinite(targets).all():
-        raise ValueError("y contains NaN or infinity")
+        raise ValueError(f"{argument} contains NaN or infinity")
     return np.ascontiguousarray(targets)
 
 
-def _check_length(y: Array, n_rows: int) -> None:
+def _check_length(y: Array, n_rows: int, argument: str) -> None:
     if y.ndim != 1:
-        raise ValueError(f"y has shape {y.shape}; accepted is one target a row, shape ({n_rows},)")
+        raise ValueError(f"{argument} has shape {y.shape}; accepted is one target a row, shape ({n_rows},)")
     if len(y) != n_rows:
-        raise ValueError(f"y has {len(y)} targets, but X has {n_rows} rows")
+        raise ValueError(f"{argument} has {len(y)} targets, but there are {n_rows} rows")
 
 
 def find_classes(y: Array, chunk: int = 1 << 16) -> Array:
@@ -145,6 +149,26 @@ def find_classes(y: Array, chunk: int = 1 << 16) -> Array:
     return classes
 
 
+def check_classes(classes: Any, y: Any, n_rows: int) -> Array:
+    """The classes given, or else those that y has; ascending."""
+    if classes is None:
+        labels = np.asarray(y)
+        _check_length(labels, n_rows, "y")
+        try:
+            known = find_classes(labels)
+        except TypeError as error:
+            raise ValueError(f"y mixes labels that cannot be sorted: {error}") from None
+    else:
+        known = np.asarray(classes)
+        if known.ndim != 1 or (known[1:] <= known[:-1]).any():
+            raise ValueError(f"classes={classes!r} is not accepted; they must be distinct and ascending")
+    if known.dtype.kind == "f" and not np.isfinite(known).all():
+        raise ValueError(f"{'y' if classes is None else 'classes'} contains NaN or infinity")
+    if len(known) < 2:
+        raise ValueError(f"The number of classes has to be greater than one; got {len(known)} class")
+    return known
+
+
 @dataclass(frozen=True)
 class Labels:
     """Class labels as the core reads them: a binary label is compared with ``positive``, others are class numbers."""
@@ -156,9 +180,7 @@ class Labels:
 
 def check_labels(y: Any, n_rows: int, classes: Array) -> Labels:
     """Labels in place where the core can read them, as small integers where not. ``classes`` is ascending."""
-    labels = np.asarray(y)
-    _check_length(labels, n_rows)
-    _check_known(labels, classes)
+    labels = check_known_labels(y, n_rows, classes)
     readable = labels.dtype in LABEL_TYPES or labels.dtype == np.bool_
     if readable and labels.dtype.kind in "iu" and labels.dtype.itemsize == 8:
         readable = bool(np.abs(classes).max() < 2**53)  # labels are compared as doubles
@@ -174,13 +196,25 @@ def check_labels(y: Any, n_rows: int, classes: Array) -> Labels:
     return Labels(codes.astype(np.min_scalar_type(-len(classes))), 1.0, len(classes))
 
 
-def _check_known(labels: Array, classes: Array, chunk: int = 1 << 16) -> None:
+def check_known_labels(y: Any, n_rows: int, classes: Array, argument: str = "y", chunk: int = 1 << 16) -> Array:
+    """Labels as an array, if each is one of the classes."""
+    labels = np.asarray(y)
+    _check_length(labels, n_rows, argument)
     for begin in range(0, len(labels), chunk):
         part = labels[begin : begin + chunk]
         at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
         unknown = part[classes[at] != part]
         if len(unknown):
-            raise ValueError(f"y contains the label {unknown[0]!r}, which is not one of the classes {classes.tolist()}")
+            label = unknown.tolist()[0]
+            raise ValueError(
+                f"{argument} contains the label {label!r}, which is not one of the classes {classes.tolist()}"
+            )
+    return labels
+
+
+def dense(coef: Any) -> Any:
+    """Coefficients as an array, whether they are kept sparse or not."""
+    return coef.toarray() if sp.issparse(coef) else coef
 
 
 def decide(data: Data, coef: Array, intercept: Array, threads: int) -> Array:

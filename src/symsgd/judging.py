@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from symsgd.inputs import Array, Data, check_data, decide
+from symsgd.inputs import Array, Data, check_data, check_known_labels, check_real_targets, decide
 from symsgd.losses import Loss
 from symsgd.problem import Problem
 
@@ -59,13 +59,14 @@ class Judge:
             held_targets = problem.labels[mask]
             held_weight = None if problem.sample_weight is None else problem.sample_weight[mask]
         if eval_set is not None:
-            eval_X, eval_y = _check_eval_set(eval_set)
+            eval_X, eval_y = check_eval_set(eval_set)
             eval_data = check_data(eval_X, threads, "eval_set[0]")
             if eval_data.n_features != data.n_features:
                 raise ValueError(f"eval_set[0] has {eval_data.n_features} features, but X has {data.n_features}")
-            eval_targets = np.asarray(eval_y)
-            if eval_targets.shape != (eval_data.n_rows,):
-                raise ValueError(f"eval_set[1] has shape {eval_targets.shape}, expected ({eval_data.n_rows},)")
+            if problem.classes is None:
+                eval_targets = check_real_targets(eval_y, eval_data.n_rows, "eval_set[1]")
+            else:
+                eval_targets = check_known_labels(eval_y, eval_data.n_rows, problem.classes, "eval_set[1]")
         return Judge(
             mask, held_data, held_targets, held_weight, eval_data, eval_targets,
             problem.positive, problem.target, problem.classes, threads,
@@ -105,9 +106,11 @@ class Judge:
         return float(np.mean(predicted == self.eval_targets))
 
 
-def _check_eval_set(eval_set: Any) -> tuple[Any, Any]:
+def check_eval_set(eval_set: Any) -> tuple[Any, Any]:
+    """The pair that ``eval_set`` must be."""
     if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
-        raise ValueError(f"eval_set must be a pair (X, y), not {type(eval_set).__name__}")
+        length = f" of length {len(eval_set)}" if hasattr(eval_set, "__len__") else ""
+        raise ValueError(f"eval_set must be one pair (X, y), not a {type(eval_set).__name__}{length}")
     return eval_set[0], eval_set[1]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from symsgd import losses
 from symsgd._choices import check_count
-from symsgd.inputs import Array, Data, check_labels, check_real_targets, check_weights, find_classes
+from symsgd.inputs import Array, Data, check_classes, check_labels, check_real_targets, check_weights
 from symsgd.losses import Loss
 from symsgd.penalties import L1, L2, ElasticNet, Lasso, Penalty
 from symsgd.schedules import Adaptive, Schedule
@@ -103,11 +103,7 @@ class Problem:
             raise ValueError(f"y is missing; loss={loss.name!r} needs one target a row")
         if classes is None and not loss.margin:
             return Problem("real", check_real_targets(y, data.n_rows), 1.0, None, [1.0], [1.0], weights)
-        known = np.asarray(classes) if classes is not None else find_classes(np.asarray(y))
-        if known.dtype.kind == "f" and not np.isfinite(known).all():
-            raise ValueError("y contains NaN or infinity")
-        if len(known) < 2:
-            raise ValueError(f"The number of classes has to be greater than one; got {len(known)} class")
+        known = check_classes(classes, y, data.n_rows)
         labels = check_labels(y, data.n_rows, known)
         factors = np.ones(len(known)) if class_weight is None else np.asarray(class_weight, np.float64)
         if factors.shape != (len(known),) or not np.isfinite(factors).all() or (factors < 0).any():

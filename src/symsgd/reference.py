@@ -33,6 +33,8 @@ Order = NDArray[np.intp]
 Touched = Literal["all", "nonzero"]
 
 LARGEST_GRADIENT = 1e12
+CHUNK_ROWS, WINDOW_CHUNKS = 32, 16
+SPLIT_MIX_STEP = 0x9E3779B97F4A7C15
 
 
 # Losses: each function gives (ℓ, g, h) for arrays p and y
@@ -209,6 +211,43 @@ def full_order(n: int, seed: int, passes: int) -> list[Order]:
             order[i], order[j] = order[j], order[i]
         orders.append(order.copy())
     return orders
+
+
+def window_order(n: int, seed: int, passes: int) -> list[Order]:
+    """Chunks of 32 consecutive rows in random order, 16 chunks at a time a window, the rows of each window permuted.
+
+    The last chunk is shorter if 32 does not divide n, and so is the window that it falls into. Every pass starts from
+    the order of the rows. Permutations are Fisher and Yates' from the back, item i changing places with item
+    (i + 1) r / 2³², r the upper half of a number of SplitMix64 (Steele et al. 2014). Its state starts from
+    mix(mix(seed) ^ pass) ^ window, the permutation of the chunks counting as window −1.
+    """
+    orders = []
+    for number in range(passes):
+        key = _split_mix(_split_mix(seed) ^ number)
+        starts = np.arange(0, n, CHUNK_ROWS)
+        _permute(starts, key ^ (2**64 - 1))
+        windows = []
+        for window, first in enumerate(range(0, len(starts), WINDOW_CHUNKS)):
+            chunks = [np.arange(start, min(start + CHUNK_ROWS, n)) for start in starts[first : first + WINDOW_CHUNKS]]
+            windows.append(np.concatenate(chunks))
+            _permute(windows[-1], key ^ window)
+        orders.append(np.concatenate(windows))
+    return orders
+
+
+def _split_mix(state: int) -> int:
+    """The number that SplitMix64 gives next; its state then is `state` + SPLIT_MIX_STEP."""
+    z = (state + SPLIT_MIX_STEP) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def _permute(items: Order, state: int) -> None:
+    for i in range(len(items) - 1, 0, -1):
+        j = (_split_mix(state) >> 32) * (i + 1) >> 32
+        state += SPLIT_MIX_STEP
+        items[i], items[j] = items[j], items[i]
 
 
 # Weights: w, and what its penalty remembers from step to step

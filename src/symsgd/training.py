@@ -19,7 +19,7 @@ from symsgd import _core, losses, penalties, schedules, strategies
 from symsgd._choices import check_count, check_number
 from symsgd.callbacks import Callback, CallbackLike, PassRecord, as_callbacks
 from symsgd.errors import DivergenceError, TrainingInterrupted
-from symsgd.inputs import Array, check_data, decide, without_repeats
+from symsgd.inputs import Array, check_data, decide, dense, without_repeats
 from symsgd.judging import EarlyStopping, Judge
 from symsgd.losses import Loss
 from symsgd.penalties import Lasso, Penalty
@@ -79,7 +79,8 @@ class Result:
 def decision(X: Any, coef: Any, intercept: Any, *, n_threads: int | None = None) -> Array:
     """Scores x·w + b of every row, shape (rows,) for one model and (rows, classes) for several; on all cores."""
     threads = resolve_threads(n_threads, "n_threads")
-    return decide(check_data(X, threads, allow_empty=True), np.atleast_2d(coef), np.atleast_1d(intercept), threads)
+    data = check_data(X, threads, allow_empty=True)
+    return decide(data, np.atleast_2d(dense(coef)), np.atleast_1d(intercept), threads)
 
 
 def train(
@@ -142,7 +143,7 @@ def train(
     if tol is not None:
         check_number("tol", tol, at_least=0.0)
     data = check_data(X, threads)
-    if isinstance(rule.penalty, Lasso):
+    if isinstance(rule.penalty, Lasso) or rule.schedule.passive_aggressive:  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
     judge = Judge.check(data, y, problem, rule.loss, early_stopping, eval_set, threads)
@@ -154,6 +155,7 @@ def train(
             fit_intercept=bool(fit_intercept),
             intercept_decay=SPARSE_INTERCEPT_DECAY if data.sparse else 1.0,
             track_norms=tol is not None and early_stopping is None,
+            repeats=not data.canonical,
             order=_order(shuffle, data.n_rows),
             seed=_check_seed(seed),
             held_out=None if early_stopping is None else judge.held_out_bytes(data.n_rows),
@@ -196,7 +198,7 @@ def _pass_by_pass(
                 rows=rows,
                 loss=math.fsum(loss) / len(loss),
                 objective=None if tol is None or judge.stops else math.fsum(objective) / len(objective),
-                validation_score=judge.eval_score(run.coef, run.intercept),
+                validation_score=judge.eval_score(*run.predicting()),
             )
             run.passes.append(record)
             told_to_stop = [listener.on_pass(record) for listener in listeners]
@@ -211,8 +213,7 @@ def _pass_by_pass(
                 break
         result = run.result()
     except KeyboardInterrupt as interrupt:
-        run.store()
-        raise TrainingInterrupted(run.result(finite=True)) from interrupt
+        raise TrainingInterrupted(run.result(finite=not run.store())) from interrupt
     finally:
         for listener in listeners:
             listener.on_end(result)
@@ -247,6 +248,11 @@ class _Run:
     def begin_from(self, init: Start | Result | None) -> None:
         if init is None:
             return
+        if init.average_coef is None and 0 < self.rule.average_from < init.t:
+            raise ValueError(
+                f"average={self.rule.average_from} asks for the mean of the iterates from that step on, which the "
+                f"training continued here, now at step {int(init.t)}, did not keep; average={int(init.t)} begins now"
+            )
         self.coef[...] = _shaped("init.coef", init.coef, self.coef.shape)
         self.intercept[...] = _shaped("init.intercept", init.intercept, self.intercept.shape)
         self.native.load(self.coef, self.intercept)
@@ -291,6 +297,13 @@ class _Run:
     def _store_average(self) -> None:
         if self._average_coef is not None and self._average_intercept is not None and self.native.averaged_steps >= 1:
             self.native.store_average(self._average_coef, self._average_intercept, self.active)
+
+    def predicting(self) -> tuple[Array, Array]:
+        """The model that a fit ending now would predict with: the means of the iterates once averaging has begun."""
+        self._store_average()
+        if self._average_coef is None or self._average_intercept is None or self.native.averaged_steps < 1:
+            return self.coef, self.intercept
+        return self._average_coef, self._average_intercept
 
     def result(self, finite: bool = False) -> Result:
         self._store_average()

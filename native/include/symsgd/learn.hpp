@@ -15,7 +15,6 @@
 #include "symsgd/penalty.hpp"
 #include "symsgd/rows.hpp"
 #include "symsgd/schedule.hpp"
-#include "symsgd/targets.hpp"
 
 namespace symsgd {
 
@@ -29,21 +28,27 @@ struct Rule {
     double intercept_pull = 0.0;   // ν of the one-class SVM
     bool one_class = false;
     double average_from = 0.0;  // the step from which iterates are averaged; 0: never
-    bool track_loss = true;     // sum the losses of the pass
-    bool track_norms = false;   // and the norms that turn them into objectives
+    bool track_norms = false;   // keep the norms that turn losses into objectives
+    bool repeats = false;       // a row may have a feature more than once
 };
 
-// Rows `order[0 … count)`; `order[count … known)` come next and are only fetched ahead.
+// Rows `order[0 … count)`, their targets and weights (see Targets::read); `order[count … known)` come next and are only
+// fetched ahead. `class_ids` and the weights of classes, one a lane, are for several lanes.
 struct Block {
     const std::int64_t* order;
     std::size_t count;
     std::size_t known;
+    const double* target;
+    const double* weight;
+    const double* class_ids;
+    const double* positive_weight;
+    const double* negative_weight;
 };
 
 template <class Rows>
 struct RowKernels {
     using V = typename Rows::Value;
-    void (*learn)(const Rows&, const Targets&, const Block&, const Rule&, ModelView<V>&);
+    void (*learn)(const Rows&, const Block&, const Rule&, ModelView<V>&);
     // scores[row × classes + class] = x·w + b for rows [begin, end); weights are features × stride, side by side
     void (*decide)(const Rows&, std::int64_t begin, std::int64_t end, const V* weights, int classes, int stride,
                    const double* intercept, V* scores);

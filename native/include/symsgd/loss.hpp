@@ -3,7 +3,7 @@
 // Each is a small header in losses/ and one line in SYMSGD_LOSSES below. `gradient` and `curvature` are written
 // once for numbers and for vectors of numbers (R may be a vector of the compiler's), so they use arithmetic,
 // comparisons and ?: alone. A loss may also give `likelihood`, the factor whose −log is its value: the loop then
-// multiplies instead of taking a logarithm a row.
+// multiplies instead of taking a logarithm a row. `bounded_gradient` says that g needs no clipping.
 #pragma once
 
 #include <cmath>

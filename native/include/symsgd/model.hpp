@@ -18,6 +18,7 @@ struct Lane {
     double inverse = 1.0;  // 1 / scale, kept so that no step waits for a division
     double intercept = 0.0;
     double step_size = 0.0;  // constant and adaptive schedules
+    double factor = 0.0;     // of the step under way: u = factor × gradient
     double owed = 0.0;       // L1: the penalty a weight in constant use has received by now
     double squares = 0.0;    // Σ stored², kept up to date while norms are tracked
     double sizes = 0.0;      // Σ |stored|

@@ -4,8 +4,9 @@
 //   storage  0, 1, 2, …
 //   full     scikit-learn's permutation: Fisher–Yates driven by a 32-bit XorShift that restarts from the seed at every
 //            pass and permutes what the last pass left
-//   window   chunks of 32 consecutive rows in random order, 16 chunks at a time thrown into one window, and the rows of
-//            each window permuted: as good as a full permutation (docs/order.md) and friendly to the caches
+//   window   chunks of 32 consecutive rows in random order, 16 chunks at a time riffled into one window: each place
+//            takes the next row of a chunk drawn at random. As good as a full permutation (docs/order.md), and the
+//            memory sees 16 streams that its prefetchers can follow
 //
 // Rows with a nonzero entry in `held_out` are left out wherever they would come.
 #pragma once

@@ -1,8 +1,10 @@
-// Targets and weights of the rows, read in place whatever their type: the label of a binary problem is compared
-// with the positive label as it is read, so that no ±1 copy of y is ever made.
+// Targets and weights of the rows, read in place whatever their type: the label of a binary problem is compared with
+// the positive label as it is read, so that no ±1 copy of y is ever made.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace symsgd {
 
@@ -22,11 +24,15 @@ enum class TargetKind : std::uint8_t {
 struct Targets {
     TargetKind kind = TargetKind::real;
     Column labels;
-    double positive = 1.0;              // binary: the label that means +1
-    const double* class_ids = nullptr;  // classes: which class each lane trains
     Column sample_weight;
-    const double* positive_weight = nullptr;  // per class: factor of rows with y = +1
-    const double* negative_weight = nullptr;  // per class: factor of rows with y = −1
+    double positive = 1.0;                // binary: the label that means +1
+    std::vector<double> class_ids;        // classes: which class each lane trains
+    std::vector<double> positive_weight;  // per lane: factor of rows with y = +1
+    std::vector<double> negative_weight;  // per lane: factor of rows with y = −1
+
+    // Targets and weights of the given rows. With one lane the target is what its loss sees and the weight is the whole
+    // factor of the step; with several the target is the class number and the weight the row's own.
+    void read(const std::int64_t* rows, std::size_t count, double* target, double* weight) const;
 };
 
 }  // namespace symsgd

@@ -11,6 +11,7 @@
 
 #include "symsgd/learn.hpp"
 #include "symsgd/order.hpp"
+#include "symsgd/targets.hpp"
 
 namespace symsgd {
 
@@ -47,13 +48,10 @@ public:
 
 struct TrainingSpec {
     Targets targets;
-    std::vector<double> positive_weight;  // per class; `targets` is pointed at these
-    std::vector<double> negative_weight;
     Rule rule;
     OrderKind order = OrderKind::window;
     std::uint32_t seed = 0;
     const std::uint8_t* held_out = nullptr;
-    int classes = 1;
     double t = 1.0;  // number of the first step
 };
 

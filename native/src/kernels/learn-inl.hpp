@@ -1,5 +1,8 @@
-// The inner loop (see symsgd/learn.hpp). `panel` is 1 for a single model, whose scalars then live in registers, and 4,
-// 8 or 16 for several classes trained in one walk.
+// The inner loop (see symsgd/learn.hpp), in two degrees of generality written as one.
+//
+// `panel` is 1 for a single model, whose scalars then live in registers, and 4, 8 or 16 for several classes trained in
+// one walk. A *plain* loop has its loss fixed at compile time and leaves out what most trainings do not use (L1, Lasso,
+// averages, passive-aggressive steps); the general one asks the rule for each of them.
 #pragma once
 
 #include "penalties-inl.hpp"
@@ -8,49 +11,27 @@
 namespace symsgd {
 namespace {
 
-constexpr std::size_t fetch_ahead = 4;       // rows; measured flat between 2 and 16 on sets of 12 to 140 nonzeros a row
 constexpr double largest_gradient = 1e12;    // scikit-learn's clip
 constexpr double smallest_product = 1e-200;  // of likelihoods, before it is turned into a sum
 
-SYMSGD_INLINE double read(const Column& column, std::int64_t row) {
-    if (column.data == nullptr) return 1.0;
-    switch (column.type) {
-        case Number::int8:
-            return static_cast<const std::int8_t*>(column.data)[row];
-        case Number::uint8:
-            return static_cast<const std::uint8_t*>(column.data)[row];
-        case Number::int16:
-            return static_cast<const std::int16_t*>(column.data)[row];
-        case Number::int32:
-            return static_cast<const std::int32_t*>(column.data)[row];
-        case Number::int64:
-            return static_cast<double>(static_cast<const std::int64_t*>(column.data)[row]);
-        case Number::float32:
-            return static_cast<const float*>(column.data)[row];
-        case Number::float64:
-            return static_cast<const double*>(column.data)[row];
-    }
-    __builtin_unreachable();
-}
+// Models beyond this many bytes live outside the second-level cache, and fetching the weights of the next row pays.
+constexpr std::int64_t large_model = std::int64_t{2} << 20;
 
-SYMSGD_INLINE void prefetch(const Column& column, std::int64_t row) {
-    constexpr int bytes[] = {1, 1, 2, 4, 8, 4, 8};
-    __builtin_prefetch(static_cast<const char*>(column.data) + row * bytes[static_cast<int>(column.type)]);
-}
+struct AnyLoss {};  // the general loop's: looked up a row
 
 // A schedule's step size at step t, for those that depend on t.
-SYMSGD_INLINE double step_size(const Schedule& schedule, double t) {
+SYMSGD_INLINE double scheduled_step(const Schedule& schedule, double t) {
     if (schedule.kind == ScheduleKind::optimal) return 1.0 / (schedule.alpha * (schedule.t0 + t - 1.0));
-    if (schedule.kind == ScheduleKind::invscaling) return schedule.step_size / __builtin_pow(t, schedule.power);
-    return schedule.step_size;
+    return schedule.step_size / __builtin_pow(t, schedule.power);
 }
 
-template <class L>
-SYMSGD_INLINE void tally_loss(const L& loss, Lane& lane, double likelihood, double p, double y) {
+template <class L, class V>
+SYMSGD_INLINE void tally_loss(const L& loss, Lane& lane, V p, V y) {
     if constexpr (requires { L::likelihood_holds_above; }) {
-        if (y * p > L::likelihood_holds_above) {
-            lane.likelihood *= likelihood;
-            if (lane.likelihood < smallest_product) {
+        const V likelihood = loss.likelihood(p, y);
+        if (y * p > static_cast<V>(L::likelihood_holds_above)) [[likely]] {
+            lane.likelihood *= static_cast<double>(likelihood);
+            if (lane.likelihood < smallest_product) [[unlikely]] {
                 lane.loss -= __builtin_log(lane.likelihood);
                 lane.likelihood = 1.0;
             }
@@ -60,143 +41,154 @@ SYMSGD_INLINE void tally_loss(const L& loss, Lane& lane, double likelihood, doub
     lane.loss += loss.value(p, y);
 }
 
-// What the penalty adds to the objective of a row, before its step.
-SYMSGD_INLINE void tally_penalty(const Rule& rule, Lane& lane) {
-    lane.objective += 0.5 * rule.penalty.l2 * lane.norm2 + rule.penalty.l1 * lane.norm1;
-    if (rule.one_class) lane.objective += lane.intercept * rule.intercept_pull;
-}
-
-template <class Rows, int panel>
+template <class Rows, int panel, class L>
 struct Loop {
     using V = typename Rows::Value;
     static constexpr bool single = panel == 1;
+    static constexpr bool plain = !std::is_same_v<L, AnyLoss>;
 
     const Rows& rows;
-    const Targets& targets;
+    const Block& block;
     const Rule& rule;
     ModelView<V>& model;
     Lane* lanes;
     const int classes;
     const std::int64_t stride;
-    const bool passive_aggressive;
+    const std::size_t ahead = fetch_distance(rows);
+    const bool fetch_weights = single && model.features * static_cast<std::int64_t>(sizeof(V)) > large_model;
 
-    // The rows of the block in turn.
-    SYMSGD_INLINE void run(const Block& block) {
+    bool truncates() const { return !plain && rule.penalty.kind == PenaltyKind::truncate; }
+    bool halves() const { return !plain && rule.penalty.kind == PenaltyKind::halves; }
+    bool averages() const { return !plain && rule.average_from > 0.0; }
+    bool passive_aggressive() const {
+        return !plain && (rule.schedule.kind == ScheduleKind::passive_aggressive1 ||
+                          rule.schedule.kind == ScheduleKind::passive_aggressive2);
+    }
+
+    SYMSGD_INLINE void run() {
         const bool scheduled =
             rule.schedule.kind == ScheduleKind::optimal || rule.schedule.kind == ScheduleKind::invscaling;
         for (std::size_t i = 0; i < block.count; ++i) {
-            if (i + 2 * fetch_ahead < block.known) {
-                const std::int64_t later = block.order[i + 2 * fetch_ahead];
-                prefetch(rows, block.order[i + fetch_ahead], later);
-                prefetch(targets.labels, later);
-            }
-            const std::int64_t r = block.order[i];
             if (scheduled) {
-                const double eta = step_size(rule.schedule, model.t);
-                for (int c = 0; c < classes; ++c) lanes[c].step_size = eta;
+                const double step = scheduled_step(rule.schedule, model.t);
+                for (int c = 0; c < classes; ++c) lanes[c].step_size = step;
             }
-            const auto row = row_at(rows, r);
-            V single_scratch[2];
-            V* score = single ? single_scratch : model.scratch;
-            V* step = single ? single_scratch + 1 : model.scratch + stride;
-            if (rule.penalty.kind == PenaltyKind::halves)
-                for (int c = 0; c < classes; ++c) catch_up(row, model, lanes[c], c);
-            predict(row, score);
-            const bool moves = visit(rule.loss, [&](const auto& loss) { return decide(loss, row, r, score, step); });
-            if (!moves) continue;  // passive-aggressive steps skip rows without features altogether
-            update(row, step);
-            model.t += 1.0;
+            learn_row(row_at(rows, block.order[i]), i);
         }
     }
 
+    SYMSGD_INLINE void fetch_from(std::size_t i) {
+        if (i + 2 * ahead >= block.known) return;
+        prefetch(rows, block.order[i + ahead], block.order[i + 2 * ahead]);
+        if (fetch_weights) prefetch_weights(row_at(rows, block.order[i + 1]), model.weights);
+    }
+
     template <class Row>
-    SYMSGD_INLINE void predict(const Row& row, V* score) {
+    SYMSGD_INLINE void learn_row(const Row& row, std::size_t i) {
+        V own[2];
+        V* score = single ? own : model.scratch;
+        V* step = single ? own + 1 : model.scratch + stride;
+        if (halves())
+            for (int c = 0; c < classes; ++c) catch_up(row, model, lanes[c], c);
+        const V stored = predict(row, score);
+        fetch_from(i);  // while the step waits for its score
+        double square = 0.0;
+        if (passive_aggressive()) {
+            square = square_norm(row);
+            // scikit-learn's PA-I skips rows without features altogether, but counts their loss
+            if (rule.schedule.kind == ScheduleKind::passive_aggressive1 && square == 0.0) square = -1.0;
+        }
+        if constexpr (plain) {
+            decide(L{rule.loss.parameter}, i, score, step, square);
+        } else {
+            decide_apart(i, score, step, square);
+        }
+        if (square < 0.0) return;
+        update(row, stored, step);
+        model.t += 1.0;
+    }
+
+    // The score of every class; returns x·(stored weights), which the norms need.
+    template <class Row>
+    SYMSGD_INLINE V predict(const Row& row, V* score) {
         if constexpr (single) {
             score[0] = dot(row, model.weights);
         } else {
             for (std::int64_t at = 0; at < stride; at += panel)
                 dot_panel<panel>(row, model.weights + at, stride, score + at);
         }
-        for (int c = 0; c < classes; ++c) score[c] = static_cast<V>(score[c] * lanes[c].scale + lanes[c].intercept);
+        const V stored = score[0];
+        // in V throughout: every conversion between float and double is four cycles that the step has to wait for
+        for (int c = 0; c < classes; ++c)
+            score[c] = score[c] * static_cast<V>(lanes[c].scale) + static_cast<V>(lanes[c].intercept);
+        return stored;
     }
 
-    // From the scores of a row the step u of every class; losses and objectives on the way.
-    template <class L, class Row>
-    SYMSGD_INLINE bool decide(const L& loss, const Row& row, std::int64_t r, V* score, V* step) {
-        const double label = read(targets.labels, r);
-        const double weight = read(targets.sample_weight, r);
-        const auto target = [&](int c) {
-            if (targets.kind == TargetKind::real) return label;
-            return label == (targets.kind == TargetKind::binary ? targets.positive : targets.class_ids[c]) ? 1.0 : -1.0;
-        };
-        if (rule.track_loss) {
-            for (int c = 0; c < classes; ++c) {
-                V likelihood = 1;
-                if constexpr (requires { L::likelihood_holds_above; })
-                    likelihood = loss.likelihood(score[c], static_cast<V>(target(c)));
-                tally_loss(loss, lanes[c], likelihood, score[c], target(c));
-                if (rule.track_norms && !passive_aggressive) tally_penalty(rule, lanes[c]);
-            }
-        }
-        double square = 0.0;
-        if (passive_aggressive) {
-            square = square_norm(row);
-            if (rule.schedule.kind == ScheduleKind::passive_aggressive1 && square == 0.0) return false;
-        }
+    [[gnu::noinline]] void decide_apart(std::size_t i, const V* score, V* step, double square) {
+        visit(rule.loss, [&](const auto& loss) { decide(loss, i, score, step, square); });
+    }
+
+    // From the scores of a row the step of every class, u = step × lane.factor; losses and objectives on the way.
+    template <class Loss>
+    SYMSGD_INLINE void decide(const Loss& loss, std::size_t i, const V* score, V* step, double square) {
         for (int c = 0; c < classes; ++c) {
-            const double y = target(c);
-            const double factor = weight * (targets.kind == TargetKind::real
-                                                ? 1.0
-                                                : (y > 0 ? targets.positive_weight[c] : targets.negative_weight[c]));
-            double u;
-            if (passive_aggressive) {
-                const double value = loss.value(score[c], y);
-                const double cap = rule.schedule.step_size;
-                const double size = rule.schedule.kind == ScheduleKind::passive_aggressive1
-                                        ? smaller(cap, value / square)
-                                        : value / (square + 0.5 / cap);
-                const bool down = targets.kind == TargetKind::real ? y < score[c] : y < 0;
-                u = down ? -size : size;
-            } else {
-                const double g = loss.gradient(score[c], static_cast<V>(y));
-                u = -lanes[c].step_size * smaller(larger(g, -largest_gradient), largest_gradient);
+            Lane& lane = lanes[c];
+            double y = block.target[i];
+            double weight = block.weight[i];
+            if constexpr (!single) {
+                const bool positive = y == block.class_ids[c];
+                y = positive ? 1.0 : -1.0;
+                weight *= positive ? block.positive_weight[c] : block.negative_weight[c];
             }
-            step[c] = static_cast<V>(u * factor);
+            tally_loss(loss, lane, score[c], static_cast<V>(y));
+            if (rule.track_norms && !passive_aggressive()) {
+                lane.objective += 0.5 * rule.penalty.l2 * lane.norm2 + rule.penalty.l1 * lane.norm1;
+                if (!plain && rule.one_class) lane.objective += lane.intercept * rule.intercept_pull;
+            }
+            V g = loss.gradient(score[c], static_cast<V>(y));
+            if constexpr (!Loss::bounded_gradient)
+                g = lesser(greater(g, static_cast<V>(-largest_gradient)), static_cast<V>(largest_gradient));
+            step[c] = g;
+            lane.factor = -lane.step_size * weight;
+            if (passive_aggressive()) {
+                const double value = loss.value(score[c], y);
+                const double size = rule.schedule.kind == ScheduleKind::passive_aggressive1
+                                        ? lesser(lane.step_size, value / square)
+                                        : value / (square + 0.5 / lane.step_size);
+                step[c] = g > 0 ? 1 : -1;
+                lane.factor = -size * weight;
+            }
         }
-        return true;
     }
 
     // Applies the steps to the weights and the intercepts, then the averages.
     template <class Row>
-    SYMSGD_INLINE void update(const Row& row, V* step) {
-        const double started = rule.average_from > 0.0 ? model.t - rule.average_from + 1.0 : 0.0;
-        if (rule.penalty.kind == PenaltyKind::halves) {
-            for (int c = 0; c < classes; ++c) {
-                const double eta = lanes[c].step_size;
-                step_halves(row, model, lanes[c], c, step[c], eta * rule.penalty.l1);
-                move_intercept(lanes[c], step[c]);
-            }
-            return;
-        }
+    SYMSGD_INLINE void update(const Row& row, V stored, V* step) {
         bool any = false;
         for (int c = 0; c < classes; ++c) {
             Lane& lane = lanes[c];
+            const double u = static_cast<double>(step[c]) * lane.factor;
+            move_intercept(lane, u);
+            if (halves()) {
+                step_halves(row, model, lane, c, u, lane.step_size * rule.penalty.l1);
+                continue;
+            }
             if (rule.penalty.l2 != 0.0) decay(lane, c);
-            move_intercept(lane, step[c]);
-            step[c] = static_cast<V>(step[c] * lane.inverse);
+            step[c] *= static_cast<V>(lane.factor * lane.inverse);
             any |= step[c] != 0;
         }
-        if (any) move_weights(row, step);
-        if (rule.penalty.kind == PenaltyKind::truncate) {
+        if (any) move_weights(row, stored, step);
+        if (truncates()) {
             for (int c = 0; c < classes; ++c) {
                 lanes[c].owed += lanes[c].step_size * rule.penalty.l1;
                 truncate(row, model, lanes[c], c, rule.track_norms);
             }
         }
-        if (started >= 1.0) {
+        if (averages() && model.t >= rule.average_from) {
+            const double iterates = model.t - rule.average_from + 1.0;
             for (int c = 0; c < classes; ++c) {
                 lanes[c].average_scales += lanes[c].scale;
-                lanes[c].average_intercept += (lanes[c].intercept - lanes[c].average_intercept) / started;
+                lanes[c].average_intercept += (lanes[c].intercept - lanes[c].average_intercept) / iterates;
             }
         }
     }
@@ -208,11 +200,13 @@ struct Loop {
     // L2: w ← max(0, 1 − step × l2) w, on the scale alone.
     SYMSGD_INLINE void decay(Lane& lane, int c) {
         constexpr double smallest_scale = sizeof(V) == 4 ? 1e-6 : 1e-9;
-        const double keep = larger(0.0, 1.0 - lane.step_size * rule.penalty.l2);
+        const double keep = greater(0.0, 1.0 - lane.step_size * rule.penalty.l2);
         lane.scale *= keep;
-        lane.norm2 *= keep * keep;
-        lane.norm1 *= keep;
-        if (lane.scale < smallest_scale) {
+        if (rule.track_norms) {
+            lane.norm2 *= keep * keep;
+            lane.norm1 *= keep;
+        }
+        if (lane.scale < smallest_scale) [[unlikely]] {
             Lane copy = lane;  // so that the lane itself never needs an address and can stay in registers
             rescale(model, copy, c);
             lane = copy;
@@ -222,21 +216,21 @@ struct Loop {
     }
 
     template <class Row>
-    SYMSGD_INLINE void move_weights(const Row& row, const V* step) {
-        if constexpr (single) {
-            Lane& lane = lanes[0];
-            if (lane.average_scales != 0.0) correct_average(row, model, lane, 0, step[0]);
-            if (rule.track_norms) {
-                add_measured(row, step[0], model.weights, lane.squares, lane.sizes);
-                show_norms(lane);
-            } else {
-                add(row, step[0], model.weights);
+    SYMSGD_INLINE void move_weights(const Row& row, V stored, const V* step) {
+        if constexpr (plain) {
+            add(row, step[0], model.weights);
+            if (rule.track_norms) {  // |v + u x|² = |v|² + u (2 v·x + u |x|²)
+                const double u = step[0];
+                lanes[0].squares += u * (2.0 * static_cast<double>(stored) + u * square_norm(row));
+                show_norms(lanes[0]);
             }
         } else {
             for (int c = 0; c < classes; ++c)
                 if (lanes[c].average_scales != 0.0) correct_average(row, model, lanes[c], c, step[c]);
             if (rule.track_norms) {
-                measure_change(row, step);
+                move_measured(row, step);
+            } else if constexpr (single) {
+                add(row, step[0], model.weights);
             } else {
                 for (std::int64_t at = 0; at < stride; at += panel)
                     add_panel<panel>(row, step + at, model.weights + at, stride);
@@ -244,9 +238,9 @@ struct Loop {
         }
     }
 
-    // The update of several classes with their norms kept true: Σ(after² − before²), feature by feature.
+    // The update with both norms kept true: Σ(after² − before²) and Σ(|after| − |before|), feature by feature.
     template <class Row>
-    SYMSGD_INLINE void measure_change(const Row& row, const V* step) {
+    SYMSGD_INLINE void move_measured(const Row& row, const V* step) {
         for (std::int64_t j = 0; j < row.count; ++j) {
             V* weights = model.weights + feature(row, j) * stride;
             for (int c = 0; c < classes; ++c) {
@@ -263,40 +257,47 @@ struct Loop {
 
     // The objective sees the norm as it was after the last step that moved the weights (as scikit-learn does).
     SYMSGD_INLINE static void show_norms(Lane& lane) {
-        lane.norm2 = larger(0.0, lane.squares) * lane.scale * lane.scale;
-        lane.norm1 = larger(0.0, lane.sizes) * lane.scale;
+        lane.norm2 = greater(0.0, lane.squares) * lane.scale * lane.scale;
+        lane.norm1 = greater(0.0, lane.sizes) * lane.scale;
     }
 };
 
+template <class Rows, class L>
+void learn_single(const Rows& rows, const Block& block, const Rule& rule, ModelView<typename Rows::Value>& model) {
+    Lane lane = model.lanes[0];
+    ModelView<typename Rows::Value> local = model;
+    Loop<Rows, 1, L>{rows, block, rule, local, &lane, 1, 1}.run();
+    model.lanes[0] = lane;
+    model.t = local.t;
+}
+
 template <class Rows, int panel>
-void learn_panel(const Rows& rows, const Targets& targets, const Block& block, const Rule& rule,
-                 ModelView<typename Rows::Value>& model) {
-    const bool passive_aggressive = rule.schedule.kind == ScheduleKind::passive_aggressive1 ||
-                                    rule.schedule.kind == ScheduleKind::passive_aggressive2;
-    if constexpr (panel == 1) {
-        Lane lane = model.lanes[0];
-        ModelView<typename Rows::Value> local = model;
-        Loop<Rows, 1>{rows, targets, rule, local, &lane, 1, 1, passive_aggressive}.run(block);
-        model.lanes[0] = lane;
-        model.t = local.t;
-    } else {
-        Loop<Rows, panel>{rows, targets, rule, model, model.lanes, model.classes, model.stride, passive_aggressive}.run(
-            block);
-    }
+void learn_classes(const Rows& rows, const Block& block, const Rule& rule, ModelView<typename Rows::Value>& model) {
+    Loop<Rows, panel, AnyLoss>{rows, block, rule, model, model.lanes, model.classes, model.stride}.run();
+}
+
+bool is_plain(const Rule& rule) {
+    const bool usual_penalty = rule.penalty.kind == PenaltyKind::none || rule.penalty.kind == PenaltyKind::decay;
+    const bool usual_schedule = rule.schedule.kind != ScheduleKind::passive_aggressive1 &&
+                                rule.schedule.kind != ScheduleKind::passive_aggressive2;
+    return usual_penalty && usual_schedule && rule.average_from == 0.0 && !rule.one_class &&
+           !(rule.track_norms && rule.repeats);
 }
 
 template <class Rows>
-void learn(const Rows& rows, const Targets& targets, const Block& block, const Rule& rule,
-           ModelView<typename Rows::Value>& model) {
+void learn(const Rows& rows, const Block& block, const Rule& rule, ModelView<typename Rows::Value>& model) {
     switch (model.stride) {
         case 1:
-            return learn_panel<Rows, 1>(rows, targets, block, rule, model);
+            if (!is_plain(rule)) return learn_single<Rows, AnyLoss>(rows, block, rule, model);
+            return visit(rule.loss, [&](const auto& loss) {
+                learn_single<Rows, std::remove_cvref_t<decltype(loss)>>(rows, block, rule, model);
+            });
         case 4:
-            return learn_panel<Rows, 4>(rows, targets, block, rule, model);
+            return learn_classes<Rows, 4>(rows, block, rule, model);
         case 8:
-            return learn_panel<Rows, 8>(rows, targets, block, rule, model);
+            return learn_classes<Rows, 8>(rows, block, rule, model);
         default:
-            return learn_panel<Rows, 16>(rows, targets, block, rule, model);
+            return learn_classes<Rows, 16>(rows, block, rule, model);
     }
 }
 
@@ -314,7 +315,7 @@ void decide_panel(const Rows& rows, std::int64_t begin, std::int64_t end, const 
             for (int at = 0; at < stride; at += panel) {
                 V part[panel];
                 dot_panel<panel>(row, weights + at, stride, part);
-                for (int c = at; c < smaller(at + panel, classes); ++c)
+                for (int c = at; c < smallest(at + panel, classes); ++c)
                     out[c] = static_cast<V>(part[c - at] + intercept[c]);
             }
         }

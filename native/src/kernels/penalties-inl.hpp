@@ -50,9 +50,9 @@ SYMSGD_INLINE void truncate(const Row& row, ModelView<V>& model, Lane& lane, int
         const double received = model.received[at];
         V after = before;
         if (before > 0)
-            after = static_cast<V>(larger(0.0, before - (owed + received) * lane.inverse));
+            after = static_cast<V>(greater(0.0, before - (owed + received) * lane.inverse));
         else if (before < 0)
-            after = static_cast<V>(smaller(0.0, before + (owed - received) * lane.inverse));
+            after = static_cast<V>(lesser(0.0, before + (owed - received) * lane.inverse));
         const double change = static_cast<double>(after) - before;
         model.weights[at] = after;
         model.received[at] = static_cast<V>(received + lane.scale * change);
@@ -78,8 +78,8 @@ template <class V>
 SYMSGD_INLINE void catch_up(ModelView<V>& model, Lane& lane, std::int64_t at) {
     const double behind = lane.owed - model.seen[at];
     if (behind == 0.0) return;
-    set_halves(model, lane, at, static_cast<V>(larger(0.0, model.halves[2 * at] - behind)),
-               static_cast<V>(larger(0.0, model.halves[2 * at + 1] - behind)));
+    set_halves(model, lane, at, static_cast<V>(greater(0.0, model.halves[2 * at] - behind)),
+               static_cast<V>(greater(0.0, model.halves[2 * at + 1] - behind)));
 }
 
 template <class Row, class V>
@@ -94,8 +94,8 @@ SYMSGD_INLINE void step_halves(const Row& row, ModelView<V>& model, Lane& lane, 
     for (std::int64_t j = 0; j < row.count; ++j) {
         const std::int64_t at = feature(row, j) * model.stride + c;
         const double move = u * static_cast<double>(row.value[j]);
-        set_halves(model, lane, at, static_cast<V>(larger(0.0, model.halves[2 * at] - shrink + move)),
-                   static_cast<V>(larger(0.0, model.halves[2 * at + 1] - shrink - move)));
+        set_halves(model, lane, at, static_cast<V>(greater(0.0, model.halves[2 * at] - shrink + move)),
+                   static_cast<V>(greater(0.0, model.halves[2 * at + 1] - shrink - move)));
     }
 }
 

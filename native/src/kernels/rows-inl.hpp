@@ -32,33 +32,57 @@ SYMSGD_INLINE std::int64_t feature(const DenseRow<V>&, std::int64_t j) {
     return j;
 }
 
-// Fetches a row into the cache; `later` is a row further on, of which only the place is fetched.
+// Fetches a row into the cache; `later` is a row further on, of which only the place is fetched. Two lines each are
+// fetched whatever the length: for short rows a loop's mispredicted end would cost more than it saves.
 template <class V, class I>
 SYMSGD_INLINE void prefetch(const SparseRows<V, I>& rows, std::int64_t r, std::int64_t later) {
     const I start = rows.start[r];
     const std::int64_t count = static_cast<std::int64_t>(rows.start[r + 1] - start);
     const char* index = reinterpret_cast<const char*>(rows.index + start);
     const char* value = reinterpret_cast<const char*>(rows.value + start);
-    const std::int64_t index_bytes = count * static_cast<std::int64_t>(sizeof(I));
-    const std::int64_t value_bytes = count * static_cast<std::int64_t>(sizeof(V));
-    for (std::int64_t b = 0; b < index_bytes; b += 64) __builtin_prefetch(index + b);
-    for (std::int64_t b = 0; b < value_bytes; b += 64) __builtin_prefetch(value + b);
-    __builtin_prefetch(index + index_bytes - 1);
-    __builtin_prefetch(value + value_bytes - 1);
+    __builtin_prefetch(index);
+    __builtin_prefetch(index + 64);
+    __builtin_prefetch(value);
+    __builtin_prefetch(value + 64);
+    const std::int64_t index_bytes = count * static_cast<std::int64_t>(sizeof(I)) + 64;
+    const std::int64_t value_bytes = count * static_cast<std::int64_t>(sizeof(V)) + 64;
+    for (std::int64_t b = 128; b < index_bytes; b += 64) __builtin_prefetch(index + b);
+    for (std::int64_t b = 128; b < value_bytes; b += 64) __builtin_prefetch(value + b);
     __builtin_prefetch(rows.start + later);
 }
+
+// Rows to fetch ahead: enough time for the memory to answer, few enough for the first-level cache to keep them.
+template <class V, class I>
+SYMSGD_INLINE std::size_t fetch_distance(const SparseRows<V, I>& rows) {
+    const std::int64_t mean = 1 + static_cast<std::int64_t>(rows.start[rows.rows]) / rows.rows;
+    return mean > 200 ? 2 : mean > 100 ? 3 : mean > 50 ? 5 : 8;
+}
+
+template <class V>
+SYMSGD_INLINE std::size_t fetch_distance(const DenseRows<V>& rows) {
+    return rows.features > 200 ? 1 : 4;
+}
+
+// Fetches the weights of a row.
+template <class V, class I>
+SYMSGD_INLINE void prefetch_weights(const SparseRow<V, I>& row, const V* w) {
+    for (std::int64_t j = 0; j < row.count; ++j) __builtin_prefetch(w + row.index[j]);
+}
+
+template <class V>
+SYMSGD_INLINE void prefetch_weights(const DenseRow<V>&, const V*) {}
 
 template <class V>
 SYMSGD_INLINE void prefetch(const DenseRows<V>& rows, std::int64_t r, std::int64_t) {
     const char* value = reinterpret_cast<const char*>(rows.value + r * rows.features);
-    const std::int64_t bytes = smaller<std::int64_t>(rows.features * static_cast<std::int64_t>(sizeof(V)), 4096);
-    for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(value + b);
+    const std::int64_t bytes = rows.features * static_cast<std::int64_t>(sizeof(V));
+    for (std::int64_t b = 0; b < bytes && b < 4096; b += 64) __builtin_prefetch(value + b);
 }
 
 // x·w of one model.
 template <class V, class I>
 SYMSGD_INLINE V dot(const SparseRow<V, I>& row, const V* w) {
-    constexpr int wide = smaller(vector_lanes<V>, 32 / static_cast<int>(sizeof(V)));
+    constexpr int wide = smallest(vector_lanes<V>, 32 / static_cast<int>(sizeof(V)));
     constexpr int narrow = 16 / static_cast<int>(sizeof(V));
     const I* index = row.index;
     const V* value = row.value;
@@ -170,7 +194,7 @@ SYMSGD_INLINE void add_measured(const DenseRow<V>& row, V u, V* w, double& squar
 // Several classes at once: `panel` of their weights lie side by side at w[feature × stride].
 template <int panel, class Row, class V>
 SYMSGD_INLINE void dot_panel(const Row& row, const V* w, std::int64_t stride, V* scores) {
-    constexpr int lanes = smaller(panel, vector_lanes<V>);
+    constexpr int lanes = smallest(panel, vector_lanes<V>);
     constexpr int parts = panel / lanes;
     Vector<V, lanes> even[parts]{}, odd[parts]{};  // two sums each, so that additions do not wait for one another
     std::int64_t j = 0;
@@ -191,7 +215,7 @@ SYMSGD_INLINE void dot_panel(const Row& row, const V* w, std::int64_t stride, V*
 
 template <int panel, class Row, class V>
 SYMSGD_INLINE void add_panel(const Row& row, const V* u, V* w, std::int64_t stride) {
-    constexpr int lanes = smaller(panel, vector_lanes<V>);
+    constexpr int lanes = smallest(panel, vector_lanes<V>);
     constexpr int parts = panel / lanes;
     Vector<V, lanes> step[parts];
     for (int k = 0; k < parts; ++k) step[k] = load<V, lanes>(u + k * lanes);

@@ -28,14 +28,8 @@ using Vector = typename VectorType<V, N>::type;
 template <class V>
 constexpr int vector_lanes = SYMSGD_VECTOR_BYTES / static_cast<int>(sizeof(V));
 
-template <class T>
-SYMSGD_INLINE constexpr T smaller(T a, T b) {
+constexpr int smallest(int a, int b) {
     return a < b ? a : b;
-}
-
-template <class T>
-SYMSGD_INLINE constexpr T larger(T a, T b) {
-    return a > b ? a : b;
 }
 
 template <class V, int N>

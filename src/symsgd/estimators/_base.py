@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -17,21 +17,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from symsgd import losses, penalties, schedules
-from symsgd.callbacks import CallbackLike, ProgressBar
+from symsgd import penalties, schedules
+from symsgd.callbacks import Callback, ProgressBar, as_callbacks
 from symsgd.errors import TrainingInterrupted
 from symsgd.estimators import convert
-from symsgd.judging import EarlyStopping
+from symsgd.inputs import dense
+from symsgd.judging import EarlyStopping, check_eval_set
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
 from symsgd.schedules import Schedule
 from symsgd.strategies import Strategy
+from symsgd.threads import resolve_threads
 from symsgd.training import Result, Start, decision, train
 
 Array = npt.NDArray[Any]
@@ -48,6 +51,7 @@ class State:
     intercept: Array
     average_coef: Array | None = None
     average_intercept: Array | None = None
+    averaging: bool = False  # the means have begun
 
 
 class BaseSGD(BaseEstimator):  # type: ignore[misc]
@@ -81,6 +85,8 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     n_iter_: int
     result_: Result
 
+    loss_functions: ClassVar[dict[str, tuple[Any, ...]]]
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -95,15 +101,15 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         "learning_rate": [StrOptions(SCHEDULE_NAMES)],
         "n_jobs": [Integral, None],
         "strategy": [str, Strategy],
-        "callbacks": [callable, "array-like", None, object],
+        "callbacks": [callable, Callback, list, tuple, None],
     }
 
     # --- what the parameters mean to `train` ---------------------------------------------------------------------
 
     def _loss(self) -> Loss:
-        chosen = losses.LOSSES[self.loss]
-        parameters = {"epsilon": self.epsilon} if "epsilon" in _parameters(chosen) else {}
-        return chosen(**parameters)
+        chosen, *defaults = self.loss_functions[self.loss]
+        loss: Loss = chosen(self.epsilon) if defaults else chosen()
+        return loss
 
     def _penalty(self) -> Penalty:
         match self.penalty:
@@ -127,11 +133,8 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             case name:
                 return schedules.SCHEDULES[name](self.eta0)  # type: ignore[call-arg]
 
-    def _callbacks(self) -> list[CallbackLike]:
-        given = [] if self.callbacks is None else self.callbacks
-        if callable(given) or not np.iterable(given):
-            given = [given]
-        return [*given, *([ProgressBar()] if self.verbose else [])]
+    def _callbacks(self) -> list[Callback]:
+        return [*as_callbacks(self.callbacks), *([ProgressBar()] if self.verbose else [])]
 
     def _check_parameters(self, *, partial: bool) -> None:
         self._validate_params()
@@ -160,11 +163,10 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _validate(self, X: Any, y: Any = None, *, reset: bool) -> Any:
+    def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """scikit-learn's checks, but for finiteness of X, which the core checks on all cores."""
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
-        targets = {} if y is None else {"y": y}
-        return validate_data(self, X, **targets, reset=reset, ensure_all_finite=False, **options)
+        return validate_data(self, X, y, reset=reset, ensure_all_finite=False, **options)
 
     def _train(
         self,
@@ -184,9 +186,8 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             state.average_intercept,
         )  # fmt: skip
         if eval_set is not None:
-            if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
-                raise ValueError(f"eval_set must be a pair (X, y), not {type(eval_set).__name__}")
-            eval_set = (self._validate(eval_set[0], reset=False), eval_set[1])
+            eval_X, eval_y = check_eval_set(eval_set)
+            eval_set = (self._validate(eval_X, reset=False), eval_y)
         return train(
             X,
             y,
@@ -194,7 +195,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             penalty=self._penalty(),
             schedule=self._schedule(),
             strategy=self.strategy,
-            n_threads=self.n_jobs,
+            n_threads=resolve_threads(self.n_jobs),
             n_passes=max_iter,
             seed=seed,
             sample_weight=sample_weight,
@@ -272,12 +273,14 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         intercept = _initial("intercept_init", intercept_init, (n_models,), np.float64)
         if not self.average:
             return State(coef, intercept)
-        return State(coef, intercept, np.zeros_like(coef), np.zeros_like(intercept))
+        return State(coef, intercept, _flat_if_one(np.zeros_like(coef)), np.zeros_like(intercept))
 
     def _state(self) -> State:
         if self.average and hasattr(self, "_average_coef"):
-            return State(self._standard_coef, self._standard_intercept, self._average_coef, self._average_intercept)
-        return State(*self._model())
+            means = (self._average_coef, self._average_intercept, self.average <= self.t_ - 1)
+            return State(self._standard_coef, self._standard_intercept, *means)
+        coef, intercept = self._model()
+        return State(dense(coef), intercept)
 
     def _store(self, result: Result, state: State, n_rows: int) -> None:
         """Keeps a training's result under scikit-learn's names."""
@@ -288,7 +291,8 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         else:
             for attribute in ("_standard_coef", "_standard_intercept", "_average_coef", "_average_intercept"):
                 self.__dict__.pop(attribute, None)
-            self._set_model(result.coef, result.intercept)
+            # partial_fit changes the coefficients where they are, as scikit-learn's does
+            self._set_model(_written(result.coef, state.coef), result.intercept)
         # result_ shares its arrays with the estimator's, so that a pickle holds them once
         coef, intercept = self._model()
         self.result_ = dataclasses.replace(
@@ -297,11 +301,11 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
 
     def _keep_iterates(self, result: Result, state: State) -> tuple[Array, Array]:
         """Keeps the iterates and their means apart for the next call; returns which of them predict."""
-        self._standard_coef, self._standard_intercept = result.coef, result.intercept
+        self._standard_coef, self._standard_intercept = _flat_if_one(result.coef), result.intercept
         if result.average_coef is None or result.average_intercept is None:  # averaging has not begun
             self._average_coef, self._average_intercept = state.average_coef, state.average_intercept
             return result.coef, result.intercept
-        self._average_coef, self._average_intercept = result.average_coef, result.average_intercept
+        self._average_coef, self._average_intercept = _flat_if_one(result.average_coef), result.average_intercept
         return result.average_coef, result.average_intercept
 
     def _fit_from(self, state: State, X: Any, y: Any, n_rows: int, **options: Any) -> None:
@@ -317,8 +321,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any, intercept: Array) -> Array:
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        coef = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
-        return decision(X, coef, intercept, n_threads=self.n_jobs)
+        return decision(X, self.coef_, intercept, n_threads=resolve_threads(self.n_jobs))
 
     def to_sklearn(self) -> Any:
         """The same model as scikit-learn's estimator of this name."""
@@ -331,17 +334,22 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         return converted
 
     def densify(self) -> Self:
-        """Makes ``coef_`` a dense array again, as fitting needs it."""
+        """Makes ``coef_`` a dense array again."""
         check_is_fitted(self, msg="Estimator, %(name)s, must be fitted before densifying.")
-        if sp.issparse(self.coef_):
-            self.coef_ = self.coef_.toarray()
+        self._hold(dense(self.coef_))
         return self
 
     def sparsify(self) -> Self:
         """Makes ``coef_`` a sparse matrix, smaller where an L1 penalty left most weights at zero."""
         check_is_fitted(self, msg="Estimator, %(name)s, must be fitted before sparsifying.")
-        self.coef_ = sp.csr_matrix(self.coef_)
+        as_arrays = get_config().get("sparse_interface") == "sparray"
+        self._hold((sp.csr_array if as_arrays else sp.csr_matrix)(sp.csr_array(self.coef_)))
         return self
+
+    def _hold(self, coef: Any) -> None:
+        self.coef_ = coef
+        if hasattr(self, "result_"):
+            self.result_ = dataclasses.replace(self.result_, coef=coef)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -349,15 +357,29 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _parameters(choice: type[Any]) -> set[str]:
-    return {field.name for field in dataclasses.fields(choice)}
+def loss_table(classes: Iterable[type[Loss]]) -> dict[str, tuple[Any, ...]]:
+    """scikit-learn's public ``loss_functions``: by name, the class of a loss and its default ε if it has one."""
+    return {loss.name: (loss, *(field.default for field in dataclasses.fields(loss))) for loss in classes}
+
+
+def _flat_if_one(coef: Array) -> Array:
+    """The coefficients of a single model without their first axis, as scikit-learn keeps the iterates."""
+    return coef[0] if len(coef) == 1 else coef
+
+
+def _written(values: Array, into: Array) -> Array:
+    """``into``, holding the values now; or the values if it cannot hold them."""
+    if into.dtype != values.dtype or not into.flags.writeable:
+        return values
+    into[...] = values.reshape(into.shape)
+    return into
 
 
 def _initial(argument: str, value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     """``coef_init`` or ``intercept_init`` as an own array of that shape, zeros if there is none."""
     if value is None:
         return np.zeros(shape, dtype)
-    array: Array = np.array(value, dtype)
+    array: Array = np.array(dense(value), dtype)
     if array.shape != shape and array.size == int(np.prod(shape)) and shape[0] == 1:
         array = array.reshape(shape)
     if array.shape != shape:

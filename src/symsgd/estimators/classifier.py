@@ -11,14 +11,14 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from symsgd import losses
-from symsgd.estimators._base import Array, BaseSGD, State
+from symsgd.estimators._base import Array, BaseSGD, State, loss_table
 from symsgd.inputs import find_classes
 from symsgd.training import Result
 
-CLASSIFIER_LOSSES = set(losses.LOSSES) - {"one_class"}
+FIRST_ROWS = 1 << 16  # enough to tell numbers from labels, without sorting all of y as scikit-learn's check does
 
 
 class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
@@ -27,6 +27,8 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
     class_weight: Any
     classes_: Array
     intercept_: Array
+
+    loss_functions = loss_table(loss for name, loss in losses.LOSSES.items() if name != "one_class")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSGD._parameter_constraints,
@@ -53,11 +55,11 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
         self._check_learning_rate()
         with self._unchanged_if_it_fails():
             X, y = self._validate(X, y, reset=True)
-            check_classification_targets(y)
+            check_classification_targets(y[:FIRST_ROWS])
             if self.warm_start and hasattr(self, "coef_"):
                 coef_init = self.coef_ if coef_init is None else coef_init
                 intercept_init = self.intercept_ if intercept_init is None else intercept_init
-            self.classes_ = find_classes(y)
+            self.classes_ = unique_labels(find_classes(y))
             self.t_ = 1.0
             state = self._new_state(X, coef_init, intercept_init)
             self._fit_classes(state, X, y, sample_weight, max_iter=self.max_iter, eval_set=eval_set)
@@ -94,8 +96,8 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
         if not hasattr(self, "classes_"):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
-            self.classes_ = np.unique(np.asarray(classes))
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(np.asarray(classes))):
+            self.classes_ = unique_labels(classes)
+        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
             raise ValueError(
                 f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
             )
@@ -134,21 +136,20 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
 
     def _set_model(self, coef: Array, intercept: Array) -> None:
         self.coef_ = coef
-        self.intercept_ = intercept if self._n_models() == 1 else intercept.astype(coef.dtype)
+        self.intercept_ = intercept if self._n_models() == 1 else intercept.astype(coef.dtype, copy=False)
 
     def _keep_iterates(self, result: Result, state: State) -> tuple[Array, Array]:
         """As the base class, but for the intercepts that scikit-learn's `partial_fit` carries on under averaging.
 
-        There a binary model starts each call from the intercept it started the first one from, and so does a
-        multiclass model from the third call on; and from the second on its mean intercepts are the last ones.
+        Once averaging has begun, a binary model starts each call from the intercept that it had before; a multiclass
+        model does so a call later, and takes the last intercepts for their means from then on.
         """
-        continued = state.average_coef is not None and state.coef is getattr(self, "_standard_coef", None)
         coef, intercept = super()._keep_iterates(result, state)
         if result.average_coef is None:
             return coef, intercept
-        if self._n_models() == 1 or continued:
+        if self._n_models() == 1 or state.averaging:
             self._standard_intercept = state.intercept
-        if self._n_models() > 1 and continued:
+        if self._n_models() > 1 and state.averaging:
             self._average_intercept = intercept = result.intercept
         return coef, intercept
 
@@ -196,7 +197,7 @@ class SGDClassifier(BaseClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseClassifier._parameter_constraints,
-        "loss": [StrOptions(CLASSIFIER_LOSSES)],
+        "loss": [StrOptions(set(BaseClassifier.loss_functions))],
         "epsilon": [Interval(Real, 0, None, closed="left")],
     }
 

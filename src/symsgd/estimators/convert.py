@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
-import numpy as np
 import sklearn.linear_model
 
 SHARED_ATTRIBUTES = (
@@ -34,8 +34,7 @@ def from_sklearn(target: type, estimator: Any) -> Any:
 
 
 def _carry(source: Any, target: Any) -> Any:
-    for attribute in SHARED_ATTRIBUTES:
-        if hasattr(source, attribute):
-            value = getattr(source, attribute)
-            setattr(target, attribute, value.copy() if isinstance(value, np.ndarray) else value)
+    model = {name: getattr(source, name) for name in SHARED_ATTRIBUTES if hasattr(source, name)}
+    # one copy of all: arrays that are one and the same must stay so, scikit-learn's averaging writes to both through one
+    target.__dict__.update(copy.deepcopy(model))
     return target

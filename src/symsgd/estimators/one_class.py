@@ -131,7 +131,7 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
         return self.coef_, 1 - self.offset_
 
     def _set_model(self, coef: Array, intercept: Array) -> None:
-        self.coef_, self.offset_ = coef.ravel(), 1 - intercept
+        self.coef_, self.offset_ = (coef if coef.ndim == 1 else coef[0]), 1 - intercept
 
     def decision_function(self, X: Any) -> Array:
         """Signed distance to the boundary: positive for inliers, negative for outliers."""

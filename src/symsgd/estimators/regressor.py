@@ -11,9 +11,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from symsgd import losses
-from symsgd.estimators._base import Array, BaseSGD, State
-
-REGRESSOR_LOSSES = {name for name, loss in losses.LOSSES.items() if not loss.margin}
+from symsgd.estimators._base import Array, BaseSGD, State, loss_table
 
 
 class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
@@ -34,9 +32,11 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
 
     intercept_: Array
 
+    loss_functions = loss_table(loss for loss in losses.LOSSES.values() if not loss.margin)
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSGD._parameter_constraints,
-        "loss": [StrOptions(REGRESSOR_LOSSES)],
+        "loss": [StrOptions(set(loss_functions))],
         "penalty": [StrOptions({"l2", "l1", "elasticnet", "lasso"}), None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
@@ -132,12 +132,6 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
             self._fit_numbers(state, X, y, sample_weight, max_iter=1)
         return self
 
-    def _validate(self, X: Any, y: Any = None, *, reset: bool) -> Any:
-        if y is None:
-            return super()._validate(X, reset=reset)
-        X, y = super()._validate(X, y, reset=reset)
-        return X, (y if y.dtype.kind in "fiu" else y.astype(np.float64))
-
     def _check_learning_rate(self) -> None:
         if self.learning_rate in ("pa1", "pa2") and self.loss != "epsilon_insensitive":
             raise ValueError(f"Learning rate '{self.learning_rate}' only works with loss 'epsilon_insensitive'.")
@@ -159,7 +153,7 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
         return self.coef_, self.intercept_
 
     def _set_model(self, coef: Array, intercept: Array) -> None:
-        self.coef_, self.intercept_ = coef.ravel(), intercept
+        self.coef_, self.intercept_ = (coef if coef.ndim == 1 else coef[0]), intercept
 
     def predict(self, X: Any) -> Array:
         """x·w + b of each row."""

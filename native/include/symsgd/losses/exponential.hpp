@@ -21,9 +21,7 @@ template <class R>
     constexpr E shift = single ? E(12582912.0) : E(6755399441055744.0);  // 1.5 × 2^(mantissa bits)
     constexpr int mantissa = single ? 23 : 52;
 
-    R t = x * E(1.44269504088896340736);
-    t = t < limit ? t : all<R>(limit);
-    t = t > -limit ? t : all<R>(-limit);
+    const R t = greater(lesser(R(x * E(1.44269504088896340736)), all<R>(limit)), all<R>(-limit));
     const R shifted = t + shift;
     const R r = t - (shifted - shift);
     const R r2 = r * r;

@@ -7,6 +7,8 @@
 namespace symsgd {
 
 struct Hinge {
+    static constexpr bool bounded_gradient = true;
+
     double threshold;
 
     template <class R>

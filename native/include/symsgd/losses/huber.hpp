@@ -8,6 +8,8 @@
 namespace symsgd {
 
 struct Huber {
+    static constexpr bool bounded_gradient = true;
+
     double epsilon;
 
     template <class R>

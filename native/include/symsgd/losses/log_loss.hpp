@@ -8,6 +8,8 @@
 namespace symsgd {
 
 struct LogLoss {
+    static constexpr bool bounded_gradient = true;
+
     double unused;
 
     template <class R>

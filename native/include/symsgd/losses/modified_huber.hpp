@@ -6,6 +6,8 @@
 namespace symsgd {
 
 struct ModifiedHuber {
+    static constexpr bool bounded_gradient = true;
+
     double unused;
 
     template <class R>

@@ -8,6 +8,8 @@
 namespace symsgd {
 
 struct SquaredEpsilonInsensitive {
+    static constexpr bool bounded_gradient = false;
+
     double epsilon;
 
     template <class R>

@@ -6,6 +6,8 @@
 namespace symsgd {
 
 struct SquaredHinge {
+    static constexpr bool bounded_gradient = false;
+
     double unused;
 
     template <class R>
