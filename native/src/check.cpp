@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <type_traits>
 
 #include "symsgd/team.hpp"
 
@@ -59,23 +60,28 @@ Checked check(const SparseRows<V, I>& rows, std::int64_t entries, int threads) {
     std::int64_t damaged_row = rows.rows;
     const std::int64_t mean = rows.rows == 0 ? 1 : 1 + static_cast<std::int64_t>(rows.start[rows.rows]) / rows.rows;
     in_pieces(rows.rows, 1 + piece / mean, threads, [&](std::int64_t begin, std::int64_t end) {
-        bool sorted = true;
+        // top bits alone tell: no index, no distance to the last feature and no step less one may be negative
+        using U = std::make_unsigned_t<I>;
+        constexpr U top = U{1} << (8 * sizeof(U) - 1);
+        const U last = static_cast<U>(rows.features - 1);
+        U not_increasing = 0;
         for (std::int64_t r = begin; r < end; ++r) {
-            bool inside = true;
-            std::int64_t last = -1;
-            for (auto j = static_cast<std::int64_t>(rows.start[r]); j < static_cast<std::int64_t>(rows.start[r + 1]);
-                 ++j) {
-                const auto feature = static_cast<std::int64_t>(rows.index[j]);
-                inside &= feature >= 0 && feature < rows.features;
-                sorted &= feature > last;
-                last = feature;
+            const I* index = rows.index + rows.start[r];
+            const std::int64_t count = rows.start[r + 1] - rows.start[r];
+            U outside = 0;
+            for (std::int64_t j = 0; j < count; ++j) {
+                const U feature = static_cast<U>(index[j]);
+                outside |= feature | (last - feature);
             }
-            if (!inside) {
+            if (outside & top) {
                 const std::lock_guard lock(damaging);
                 damaged_row = std::min(damaged_row, r);
+                continue;
             }
+            for (std::int64_t j = 1; j < count; ++j)
+                not_increasing |= static_cast<U>(index[j]) - static_cast<U>(index[j - 1]) - 1;
         }
-        if (!sorted) increasing = false;
+        if (not_increasing & top) increasing = false;
         const auto first = static_cast<std::int64_t>(rows.start[begin]);
         if (finite && !finite_piece(rows.value + first, static_cast<std::int64_t>(rows.start[end]) - first))
             finite = false;

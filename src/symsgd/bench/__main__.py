@@ -1,0 +1,39 @@
+"""`python -m symsgd.bench`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from symsgd.bench import bandwidth, growth, machine, memory, sequential
+
+BENCHMARKS = ("sequential", "memory", "bandwidth", "growth")
+
+
+def main() -> None:
+    """Runs the benchmarks named, or all."""
+    parser = argparse.ArgumentParser(prog="python -m symsgd.bench", description="Benchmarks of the sequential engine.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all if none")
+    parser.add_argument("--data-dir", type=Path, help="folder of real data sets with a realdata.py")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts (default 5)")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    console = Console(width=140)
+    console.print(machine.describe())
+    for name in arguments.names or BENCHMARKS:
+        if name == "sequential":
+            sequential.run(console, arguments.data_dir, arguments.repeats)
+        elif name == "memory":
+            memory.run(console)
+        elif name == "bandwidth":
+            bandwidth.run(console)
+        else:
+            growth.run(console)
+
+
+if __name__ == "__main__":
+    main()

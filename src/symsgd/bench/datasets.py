@@ -1,0 +1,49 @@
+"""Data sets for the benchmarks: the built-in twin, and real ones from a folder the user names.
+
+A folder with a ``realdata.py`` that has ``load(name)`` and ``NAMES`` is used as it is; ``load`` returns ``X_train``,
+``y_train``, ``X_test``, ``y_test`` and ``task``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from symsgd.data import twin
+
+TWIN_SCALE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test rows; ``reason`` says why there are none."""
+
+    name: str
+    X: Any = None
+    y: Any = None
+    X_test: Any = None
+    y_test: Any = None
+    reason: str = ""
+
+
+def load(name: str, folder: Path | None) -> Dataset:
+    """The data set, or one without rows that says why."""
+    if name == "rcv1 twin":
+        rcv1 = twin("rcv1", TWIN_SCALE)
+        return Dataset(name, rcv1.X, rcv1.y, rcv1.X_test, rcv1.y_test)
+    if folder is None:
+        return Dataset(name, reason="no folder of data sets given (--data-dir)")
+    loader = folder / "realdata.py"
+    if not loader.is_file():
+        return Dataset(name, reason=f"{folder} has no realdata.py")
+    spec = importlib.util.spec_from_file_location("realdata", loader)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if name not in module.NAMES:
+        return Dataset(name, reason=f"{loader} does not know it")
+    data = module.load(name)
+    return Dataset(name, data.X_train, data.y_train, data.X_test, data.y_test)
