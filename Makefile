@@ -11,6 +11,7 @@ $(VENV)/.installed: $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	cp $(VENV)/lib/python3*/site-packages/symsgd/_core.pyi src/symsgd/  # where mypy looks for it
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
@@ -34,8 +35,11 @@ format: $(VENV)/.installed
 	$(BIN)/ruff format src tests
 	find native -name '*.hpp' -o -name '*.cpp' | xargs $(BIN)/clang-format -i
 
+# a folder of real data sets, where there is one beside the checkout
+DATA_DIR ?= $(wildcard ../shared/data)
+
 bench: $(VENV)/.bench
-	$(BIN)/python -m symsgd.bench $(BENCH)
+	$(BIN)/python -m symsgd.bench $(BENCH) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 clean:
 	rm -rf build dist $(VENV)

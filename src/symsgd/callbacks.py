@@ -126,7 +126,7 @@ def as_callbacks(callbacks: Iterable[CallbackLike] | CallbackLike | None) -> lis
     """A list of callbacks, from one, several or none."""
     if callbacks is None:
         return []
-    if isinstance(callbacks, Callback) or callable(callbacks):
+    if isinstance(callbacks, Callback) or not isinstance(callbacks, Iterable):
         callbacks = [callbacks]
     checked: list[Callback] = []
     for callback in callbacks:
@@ -135,5 +135,5 @@ def as_callbacks(callbacks: Iterable[CallbackLike] | CallbackLike | None) -> lis
         elif callable(callback):
             checked.append(_Function(callback))
         else:
-            raise TypeError(f"callbacks holds {callback!r}, which is neither a symsgd.callbacks.Callback nor callable")
+            raise TypeError(f"callbacks has {callback!r}, which is neither a symsgd.callbacks.Callback nor callable")
     return checked

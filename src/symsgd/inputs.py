@@ -63,14 +63,14 @@ def _as_csr(X: Any, argument: str) -> Any:
         if X.dtype.kind not in "biuf":
             raise ValueError(f"{argument} has dtype {X.dtype}; accepted are real numbers")
         X = X.astype(np.float64)
-    if X.indices.dtype != X.indptr.dtype or X.indices.dtype not in (np.int32, np.int64):
-        X = type(X)((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape, copy=False)
     if len(X.indices) != len(X.data):
         raise ValueError(f"{argument} is a damaged CSR matrix: {len(X.indices)} indices and {len(X.data)} values")
     if X.indptr.shape != (X.shape[0] + 1,):
         raise ValueError(
             f"{argument} is a damaged CSR matrix: indptr has shape {X.indptr.shape}, but there are {X.shape[0]} rows"
         )
+    if X.indices.dtype != X.indptr.dtype or X.indices.dtype not in (np.int32, np.int64):
+        X = type(X)((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape, copy=False)
     return X
 
 
@@ -219,6 +219,8 @@ def dense(coef: Any) -> Any:
 
 def decide(data: Data, coef: Array, intercept: Array, threads: int) -> Array:
     """x·w + b, shape (rows,) for one model and (rows, models) for several."""
+    if coef.ndim != 2 or intercept.shape != coef.shape[:1]:
+        raise ValueError(f"coef and intercept do not match: their shapes are {coef.shape} and {intercept.shape}")
     if coef.shape[1] != data.n_features:
         raise ValueError(f"X has {data.n_features} features, but the model has {coef.shape[1]}")
     scores: Array = _core.decide(

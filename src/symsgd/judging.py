@@ -51,7 +51,9 @@ class Judge:
         mask = held_data = held_targets = held_weight = eval_data = eval_targets = None
         if early_stopping is not None:
             if problem.labels is None:
-                raise ValueError(f"early_stopping needs targets to score, which loss={loss.name!r} does not use")
+                raise _no_targets("early_stopping", loss)
+            if not isinstance(early_stopping, EarlyStopping):
+                raise TypeError(f"early_stopping={early_stopping!r} is not a symsgd.EarlyStopping")
             mask = np.asarray(early_stopping.held_out, bool)
             if mask.shape != (data.n_rows,) or mask.all() or not mask.any():
                 raise ValueError(f"early_stopping.held_out must mark some but not all of the {data.n_rows} rows")
@@ -59,6 +61,8 @@ class Judge:
             held_targets = problem.labels[mask]
             held_weight = None if problem.sample_weight is None else problem.sample_weight[mask]
         if eval_set is not None:
+            if problem.labels is None:
+                raise _no_targets("eval_set", loss)
             eval_X, eval_y = check_eval_set(eval_set)
             eval_data = check_data(eval_X, threads, "eval_set[0]")
             if eval_data.n_features != data.n_features:
@@ -104,6 +108,10 @@ class Judge:
             return _r2(self.eval_targets, scores, None)
         predicted = self.classes[scores.argmax(1) if scores.ndim == 2 else (scores > 0).astype(int)]
         return float(np.mean(predicted == self.eval_targets))
+
+
+def _no_targets(argument: str, loss: Loss) -> ValueError:
+    return ValueError(f"{argument} needs targets to score, which loss={loss.name!r} does not use")
 
 
 def check_eval_set(eval_set: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,9 +106,7 @@ class Problem:
             return Problem("real", check_real_targets(y, data.n_rows), 1.0, None, [1.0], [1.0], weights)
         known = check_classes(classes, y, data.n_rows)
         labels = check_labels(y, data.n_rows, known)
-        factors = np.ones(len(known)) if class_weight is None else np.asarray(class_weight, np.float64)
-        if factors.shape != (len(known),) or not np.isfinite(factors).all() or (factors < 0).any():
-            raise ValueError(f"class_weight={class_weight!r} must be {len(known)} finite numbers >= 0, one a class")
+        factors = _check_class_weight(class_weight, len(known))
         if len(known) == 2:
             return Problem(
                 "binary", labels.values, labels.positive, known, [float(factors[1])], [float(factors[0])], weights
@@ -123,3 +122,13 @@ class Problem:
             "positive_weight": self.positive_weight,
             "negative_weight": self.negative_weight,
         }
+
+
+def _check_class_weight(class_weight: Any, n_classes: int) -> Array:
+    if class_weight is None:
+        return np.ones(n_classes)
+    with suppress(TypeError, ValueError):
+        factors: Array = np.asarray(class_weight, np.float64)
+        if factors.shape == (n_classes,) and np.isfinite(factors).all() and (factors >= 0).all():
+            return factors
+    raise ValueError(f"class_weight={class_weight!r} is not accepted; it must be {n_classes} finite numbers >= 0")

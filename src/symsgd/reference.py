@@ -214,24 +214,28 @@ def full_order(n: int, seed: int, passes: int) -> list[Order]:
 
 
 def window_order(n: int, seed: int, passes: int) -> list[Order]:
-    """Chunks of 32 consecutive rows in random order, 16 chunks at a time a window, the rows of each window permuted.
+    """Chunks of 32 consecutive rows in random order, 16 chunks at a time riffled into one window.
 
-    The last chunk is shorter if 32 does not divide n, and so is the window that it falls into. Every pass starts from
-    the order of the rows. Permutations are Fisher and Yates' from the back, item i changing places with item
-    (i + 1) r / 2³², r the upper half of a number of SplitMix64 (Steele et al. 2014). Its state starts from
-    mix(mix(seed) ^ pass) ^ window, the permutation of the chunks counting as window −1.
+    Within a window each chunk has as many turns as it has rows, the turns are permuted, and a turn takes the chunk's
+    next row. The last chunk is shorter if 32 does not divide n, and so is the window that it falls into.
+
+    Permutations are Fisher and Yates' from the back, item i changing places with item (i + 1) r / 2³², r the upper
+    half of a number of SplitMix64 (Steele et al. 2014). Its state starts from mix(mix(seed) ^ pass) ^ window, the
+    permutation of the chunks counting as window −1.
     """
     orders = []
     for number in range(passes):
         key = _split_mix(_split_mix(seed) ^ number)
         starts = np.arange(0, n, CHUNK_ROWS)
         _permute(starts, key ^ (2**64 - 1))
-        windows = []
+        rows: list[int] = []
         for window, first in enumerate(range(0, len(starts), WINDOW_CHUNKS)):
-            chunks = [np.arange(start, min(start + CHUNK_ROWS, n)) for start in starts[first : first + WINDOW_CHUNKS]]
-            windows.append(np.concatenate(chunks))
-            _permute(windows[-1], key ^ window)
-        orders.append(np.concatenate(windows))
+            chunks = [range(start, min(start + CHUNK_ROWS, n)) for start in starts[first : first + WINDOW_CHUNKS]]
+            turns = np.repeat(np.arange(len(chunks)), [len(chunk) for chunk in chunks])
+            _permute(turns, key ^ window)
+            next_rows = [iter(chunk) for chunk in chunks]
+            rows += [next(next_rows[turn]) for turn in turns]
+        orders.append(np.array(rows, dtype=np.intp))
     return orders
 
 

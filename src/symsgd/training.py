@@ -142,6 +142,8 @@ def train(
     check_count("patience", patience)
     if tol is not None:
         check_number("tol", tol, at_least=0.0)
+    if init is not None:
+        _check_start(init)
     data = check_data(X, threads)
     if isinstance(rule.penalty, Lasso) or rule.schedule.passive_aggressive:  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
@@ -183,14 +185,17 @@ def _pass_by_pass(
 ) -> Result:
     followed = {c: Patience(tol, patience, rising=judge.stops) for c in range(run.problem.n_models)}
     result = None
-    for listener in listeners:
-        listener.on_start(n_passes, n_rows)
+    started: list[Callback] = []
     try:
+        for listener in listeners:
+            started.append(listener)
+            listener.on_start(n_passes, n_rows)
         for number in range(1, n_passes + 1):
-            started = time.perf_counter()
+            before = time.perf_counter()
             rows, loss, objective = run.native.run_pass()
-            seconds = time.perf_counter() - started
-            if not run.store():
+            seconds = time.perf_counter() - before
+            # predictions overflow before the weights do, and clipped gradients can hide it from the weights for good
+            if not all(map(math.isfinite, loss)) or not run.store():
                 raise DivergenceError(number, run.result(finite=True))
             record = PassRecord(
                 number=number,
@@ -215,7 +220,7 @@ def _pass_by_pass(
     except KeyboardInterrupt as interrupt:
         raise TrainingInterrupted(run.result(finite=not run.store())) from interrupt
     finally:
-        for listener in listeners:
+        for listener in started:
             listener.on_end(result)
     return result
 
@@ -321,10 +326,18 @@ class _Run:
         )
 
 
+def _check_start(init: Start | Result) -> None:
+    if not isinstance(init, (Start, Result)):
+        raise TypeError(f"init={init!r} is neither a symsgd.Start nor a symsgd.Result")
+    check_number("init.t", init.t, at_least=1.0)
+
+
 def _shaped(argument: str, value: Any, shape: tuple[int, ...]) -> Array:
     array = np.asarray(value)
     if array.size != math.prod(shape):
         raise ValueError(f"{argument} has shape {array.shape}; expected {shape}")
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise ValueError(f"{argument} is not made of finite numbers")
     return array.reshape(shape)
 
 

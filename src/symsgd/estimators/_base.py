@@ -384,4 +384,6 @@ def _initial(argument: str, value: Any, shape: tuple[int, ...], dtype: Any) -> A
         array = array.reshape(shape)
     if array.shape != shape:
         raise ValueError(f"Provided {argument} does not match dataset: its shape is {array.shape}, not {shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"Provided {argument} contains NaN or infinity.")
     return array

@@ -35,6 +35,6 @@ def from_sklearn(target: type, estimator: Any) -> Any:
 
 def _carry(source: Any, target: Any) -> Any:
     model = {name: getattr(source, name) for name in SHARED_ATTRIBUTES if hasattr(source, name)}
-    # one copy of all: arrays that are one and the same must stay so, scikit-learn's averaging writes to both through one
+    # copied together, so that arrays which are one stay one: scikit-learn's averaging needs it
     target.__dict__.update(copy.deepcopy(model))
     return target

@@ -144,4 +144,4 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """1 for inliers, −1 for outliers."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
+        return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.int32)
