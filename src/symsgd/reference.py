@@ -9,8 +9,9 @@ row (x, y) with weight c (sample weight × class weight) and step size η is
     w ← truncation of w by the L1 penalty       (see `_Weights`; the Lasso of the paper: see `_LassoWeights`)
 
 which is the step of scikit-learn 1.9. Two things differ from scikit-learn, on purpose. Averages are the means of the
-iterates, L1 truncation included (scikit-learn's are not, with L1 or elastic net). Objectives use the true norms of w
-(scikit-learn's leave out the features that the last row did not have, and the last truncation).
+iterates, L1 truncation included (scikit-learn's are not, with L1 or elastic net). Objectives use the norms of all of w
+(scikit-learn's leave out the features that the last row did not have); as in scikit-learn, so that trainings with a
+tolerance stop after the same pass, they are the norms as they were before the last truncation.
 """
 
 from __future__ import annotations
@@ -278,14 +279,19 @@ class _Weights:
         self.coef = coef.copy()
         self.owed = 0.0
         self.q = np.zeros_like(coef)
+        self.squared, self.absolute = np.sum(coef**2), np.sum(np.abs(coef))
 
     def cost(self) -> float:
-        """The penalty's term of the objective."""
-        squared, absolute = np.sum(self.coef**2), np.sum(np.abs(self.coef))
-        return float(self.alpha * ((1.0 - self.l1_ratio) * 0.5 * squared + self.l1_ratio * absolute))
+        """The penalty's term of the objective, of w as it was when a row was last added."""
+        return float(self.alpha * ((1.0 - self.l1_ratio) * 0.5 * self.squared + self.l1_ratio * self.absolute))
 
     def step(self, x: Vector, u: float, eta: float) -> None:
-        self.coef = max(0.0, 1.0 - (1.0 - self.l1_ratio) * eta * self.alpha) * self.coef + u * x
+        kept = max(0.0, 1.0 - (1.0 - self.l1_ratio) * eta * self.alpha)
+        self.coef = kept * self.coef + u * x
+        if u == 0.0:
+            self.squared, self.absolute = kept**2 * self.squared, kept * self.absolute
+        else:
+            self.squared, self.absolute = np.sum(self.coef**2), np.sum(np.abs(self.coef))
         if self.l1_ratio > 0.0:
             self.owed += self.l1_ratio * eta * self.alpha
             w, q, owed, touched = self.coef, self.q, self.owed, (x != 0.0) | (self.touched == "all")

@@ -36,6 +36,8 @@ from helpers import (
 from symsgd import losses, penalties, reference, schedules, stopping
 from symsgd.judging import EarlyStopping
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 LAYOUTS = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 AVERAGING = [case for case in LEARNERS if case[0] != "Perceptron"]
 PASSIVE_AGGRESSIVE = [("SGDClassifier", "hinge"), ("SGDRegressor", "epsilon_insensitive")]
@@ -88,17 +90,29 @@ def test_multiclass(case: Any, classes: int, sparse: bool) -> None:
 
 @pytest.mark.parametrize("case", LEARNERS, ids=name)
 def test_random_states(case: Any) -> None:
+    """Numbers, a state that several fits draw from, and NumPy's own."""
     X = rows()
     y = targets(X, case[0])
-    for random_state in (0, 1, 2**31, np.random.RandomState(7)):
-        parameters = {**settings(*case), "shuffle": "full", "fit_intercept": False}
-        ours, theirs = both(case[0], **parameters, random_state=random_state)
-        if not isinstance(random_state, int):
-            theirs.set_params(random_state=np.random.RandomState(7))
-        assert_same_model(ours.fit(X, y), theirs.fit(X, y))
+    early = {"early_stopping": True} if case[1] in ("hinge", "huber") else {}
+    for kind in (0, 1, 2**31, "shared", None):
+        fits = []
+        for model in both(case[0], **settings(*case, None), shuffle="full"):
+            np.random.seed(3)
+            model.set_params(random_state=np.random.RandomState(7) if kind == "shared" else kind, **early)
+            fits.append([model.fit(X, y).coef_.copy() for _ in range(3)])
+        assert_allclose(*fits, rtol=1e-9, atol=1e-9)
+        assert np.array_equal(fits[0][0], fits[0][1]) == isinstance(kind, int)
 
 
-@pytest.mark.xfail(strict=True, reason="native: a fused multiply-add rounds the intercept otherwise than two steps do")
+@pytest.mark.parametrize("learner", ["SGDClassifier", "SGDRegressor", "Perceptron", "SGDOneClassSVM"])
+def test_defaults(learner: str) -> None:
+    """Up to a few thousand rows ``shuffle=True`` is scikit-learn's permutation too."""
+    X = rows(500, 5)
+    y = targets(X, learner)
+    ours, theirs = (type(model)(random_state=0).fit(X, y) for model in both(learner))
+    assert_same_model(ours, theirs)
+
+
 def test_perceptron_on_rows_without_features() -> None:
     """Such a row is right or wrong by the intercept alone, which comes back to zero exactly, if it is rounded so."""
     X = rows(sparse=True)
@@ -171,7 +185,6 @@ def test_averages_under_l1_are_the_means_of_the_iterates(penalty: str, sparse: b
     assert np.abs(theirs.coef_ - run.average_coef).max() > 1e-3
 
 
-@pytest.mark.xfail(strict=True, reason="native: the lazy scale becomes too small for the sums of the iterates")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-10)])
 def test_averages_stay_exact_in_long_trainings(dtype: Any, tolerance: float) -> None:
     """scikit-learn's lose two digits in float32 and eight in float64."""
@@ -230,7 +243,7 @@ def assert_same_parts(ours: Any, theirs: Any, X: Any, y: Any, classes: Any = Non
 
 
 @LAYOUTS
-@pytest.mark.parametrize("case", choices(LEARNERS, schedules=["optimal", "adaptive", "pa1"]), ids=name)
+@pytest.mark.parametrize("case", choices(LEARNERS, schedules=["optimal", "pa1"]), ids=name)
 def test_partial_fit(case: Any, sparse: bool) -> None:
     X = rows_for(case, sparse)
     classes = np.arange(2) if case[:2] in CLASSIFIERS else None
@@ -238,7 +251,7 @@ def test_partial_fit(case: Any, sparse: bool) -> None:
     assert_same_parts(*pair, X, targets(X, case[0]), classes)
 
 
-@pytest.mark.parametrize("average", [True, 20, 35, 77])
+@pytest.mark.parametrize("average", [True, 35, 77])
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("case", AVERAGING, ids=name)
 def test_partial_fit_with_averages(case: Any, classes: int, average: Any) -> None:
@@ -253,7 +266,7 @@ def test_partial_fit_with_averages(case: Any, classes: int, average: Any) -> Non
 
 @LAYOUTS
 @pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("case", choices(LEARNERS, schedules=["optimal"]), ids=name)
+@pytest.mark.parametrize("case", choices(LEARNERS, [None, "elasticnet"], ["optimal"]), ids=name)
 def test_warm_start(case: Any, classes: int, sparse: bool) -> None:
     X = rows(sparse=sparse)
     pair = both(case[0], **settings(*case), warm_start=True)

@@ -173,7 +173,7 @@ struct Loop {
                 step_halves(row, model, lane, c, u, lane.step_size * rule.penalty.l1);
                 continue;
             }
-            if (rule.penalty.l2 != 0.0) decay(lane, c);
+            if (rule.penalty.l2 != 0.0) stored *= static_cast<V>(decay(lane, c));
             step[c] *= static_cast<V>(lane.factor * lane.inverse);
             any |= step[c] != 0;
         }
@@ -194,12 +194,19 @@ struct Loop {
     }
 
     SYMSGD_INLINE void move_intercept(Lane& lane, double u) {
-        if (rule.fit_intercept) lane.intercept += rule.intercept_decay * (u - lane.step_size * rule.intercept_pull);
+        if (!rule.fit_intercept) return;
+        double move = rule.intercept_decay * (u - lane.step_size * rule.intercept_pull);
+        // Rounded before it is added, as scikit-learn does: rows without features are right or wrong by the intercept
+        // alone, and a fused multiply-add would tip those that sit on the kink.
+        SYMSGD_ROUND(move);
+        lane.intercept += move;
     }
 
-    // L2: w ← max(0, 1 − step × l2) w, on the scale alone.
-    SYMSGD_INLINE void decay(Lane& lane, int c) {
-        constexpr double smallest_scale = sizeof(V) == 4 ? 1e-6 : 1e-9;
+    // L2: w ← max(0, 1 − step × l2) w, on the scale alone. Returns what the stored weights were multiplied by, which is
+    // 1 until the scale has become so small that it is made 1 again.
+    SYMSGD_INLINE double decay(Lane& lane, int c) {
+        // where the scale becomes small, the stored weights are large, and means (see `observe`) lose what is between
+        const double smallest_scale = averages() ? 1e-3 : sizeof(V) == 4 ? 1e-6 : 1e-9;
         const double keep = greater(0.0, 1.0 - lane.step_size * rule.penalty.l2);
         lane.scale *= keep;
         if (rule.track_norms) {
@@ -207,12 +214,14 @@ struct Loop {
             lane.norm1 *= keep;
         }
         if (lane.scale < smallest_scale) [[unlikely]] {
+            const double folded = lane.scale;
             Lane copy = lane;  // so that the lane itself never needs an address and can stay in registers
             rescale(model, copy, c);
             lane = copy;
-        } else {
-            lane.inverse /= keep;
+            return folded;
         }
+        lane.inverse /= keep;
+        return 1.0;
     }
 
     template <class Row>
@@ -225,10 +234,8 @@ struct Loop {
                 show_norms(lanes[0]);
             }
         } else {
-            for (int c = 0; c < classes; ++c)
-                if (lanes[c].average_scales != 0.0) correct_average(row, model, lanes[c], c, step[c]);
-            if (rule.track_norms) {
-                move_measured(row, step);
+            if (rule.track_norms || averages()) {
+                move_observed(row, step);
             } else if constexpr (single) {
                 add(row, step[0], model.weights);
             } else {
@@ -238,21 +245,19 @@ struct Loop {
         }
     }
 
-    // The update with both norms kept true: Σ(after² − before²) and Σ(|after| − |before|), feature by feature.
+    // The update, feature by feature, where norms or means follow every change.
     template <class Row>
-    SYMSGD_INLINE void move_measured(const Row& row, const V* step) {
+    SYMSGD_INLINE void move_observed(const Row& row, const V* step) {
         for (std::int64_t j = 0; j < row.count; ++j) {
-            V* weights = model.weights + feature(row, j) * stride;
             for (int c = 0; c < classes; ++c) {
-                const double before = weights[c];
-                weights[c] += row.value[j] * step[c];
-                const double after = weights[c];
-                lanes[c].squares += (after - before) * (after + before);
-                lanes[c].sizes += __builtin_fabs(after) - __builtin_fabs(before);
+                const std::int64_t at = feature(row, j) * stride + c;
+                const V before = model.weights[at];
+                model.weights[at] += row.value[j] * step[c];
+                observe(model, lanes[c], at, before, model.weights[at], rule.track_norms);
             }
         }
         for (int c = 0; c < classes; ++c)
-            if (step[c] != 0) show_norms(lanes[c]);
+            if (rule.track_norms && step[c] != 0) show_norms(lanes[c]);
     }
 
     // The objective sees the norm as it was after the last step that moved the weights (as scikit-learn does).

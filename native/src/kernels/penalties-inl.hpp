@@ -27,16 +27,17 @@ template <class V>
     lane.inverse = 1.0;
 }
 
-// The stored weight of a feature has changed by `change`: the mean of the iterates before this step must not.
+// The stored weight at `at` has gone from `before` to `after`: keeps Σ stored² and Σ |stored| true where they are
+// wanted, and the mean of the iterates before this step as it was. What counts is the change as it was rounded, not as
+// it was meant: the mean is the difference of two large sums, and only then do their rounding errors cancel.
 template <class V>
-SYMSGD_INLINE void correct_average(ModelView<V>& model, const Lane& lane, std::int64_t at, double change) {
-    model.average[at] -= lane.average_scales * change;
-}
-
-template <class Row, class V>
-SYMSGD_INLINE void correct_average(const Row& row, ModelView<V>& model, const Lane& lane, int c, V u) {
-    for (std::int64_t j = 0; j < row.count; ++j)
-        correct_average(model, lane, feature(row, j) * model.stride + c, static_cast<double>(u) * row.value[j]);
+SYMSGD_INLINE void observe(ModelView<V>& model, Lane& lane, std::int64_t at, V before, V after, bool measured) {
+    const double change = static_cast<double>(after) - before;
+    if (lane.average_scales != 0.0) model.average[at] -= lane.average_scales * change;
+    if (measured) {
+        lane.squares += change * (static_cast<double>(after) + before);
+        lane.sizes += __builtin_fabs(static_cast<double>(after)) - __builtin_fabs(static_cast<double>(before));
+    }
 }
 
 // L1 by cumulative truncation (Tsuruoka et al. 2009): a weight in the row moves towards zero by what it still owes,
@@ -53,14 +54,9 @@ SYMSGD_INLINE void truncate(const Row& row, ModelView<V>& model, Lane& lane, int
             after = static_cast<V>(greater(0.0, before - (owed + received) * lane.inverse));
         else if (before < 0)
             after = static_cast<V>(lesser(0.0, before + (owed - received) * lane.inverse));
-        const double change = static_cast<double>(after) - before;
         model.weights[at] = after;
-        model.received[at] = static_cast<V>(received + lane.scale * change);
-        if (lane.average_scales != 0.0) correct_average(model, lane, at, change);
-        if (measured) {
-            lane.squares += change * (static_cast<double>(after) + before);
-            lane.sizes += __builtin_fabs(static_cast<double>(after)) - __builtin_fabs(static_cast<double>(before));
-        }
+        model.received[at] = static_cast<V>(received + lane.scale * (static_cast<double>(after) - before));
+        observe(model, lane, at, before, after, measured);
     }
 }
 

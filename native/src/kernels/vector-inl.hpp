@@ -14,6 +14,15 @@
 
 #define SYMSGD_INLINE [[gnu::always_inline]] inline
 
+// Keeps the compiler from fusing the multiplication that made this double into an addition that uses it.
+#if defined(__x86_64__)
+#define SYMSGD_ROUND(x) __asm__("" : "+x"(x))
+#elif defined(__aarch64__)
+#define SYMSGD_ROUND(x) __asm__("" : "+w"(x))
+#else
+#define SYMSGD_ROUND(x) static_cast<void>(x)
+#endif
+
 namespace symsgd {
 namespace {
 

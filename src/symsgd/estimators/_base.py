@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -211,13 +210,6 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             **options,
         )
 
-    def _seed(self, *, after: int) -> int:
-        """scikit-learn's seed for the order: the draw that follows ``after`` others of the random state."""
-        random = check_random_state(self.random_state)
-        for _ in range(after):
-            random.randint(1, LARGEST_SEED)
-        return int(random.randint(LARGEST_SEED))
-
     def _split(self, y: Array, sample_weight: Any, splitter: type) -> EarlyStopping | None:
         """The rows that early stopping holds out: scikit-learn's own split."""
         if not self.early_stopping:
@@ -360,6 +352,16 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
 def loss_table(classes: Iterable[type[Loss]]) -> dict[str, tuple[Any, ...]]:
     """scikit-learn's public ``loss_functions``: by name, the class of a loss and its default ε if it has one."""
     return {loss.name: (loss, *(field.default for field in dataclasses.fields(loss))) for loss in classes}
+
+
+def draw_seed(random: np.random.RandomState) -> int:
+    """The seed of an order, as scikit-learn draws it."""
+    return int(random.randint(LARGEST_SEED))
+
+
+def draw_for_data(random: np.random.RandomState) -> None:
+    """What scikit-learn's data set objects draw and nobody uses: seeds before and after must come out the same."""
+    random.randint(1, LARGEST_SEED)
 
 
 def _flat_if_one(coef: Array) -> Array:

@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from symsgd import losses
-from symsgd.estimators._base import Array, BaseSGD, State, loss_table
+from symsgd.estimators._base import Array, BaseSGD, State, draw_for_data, draw_seed, loss_table
 from symsgd.inputs import find_classes
 from symsgd.training import Result
 
@@ -106,14 +107,16 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _fit_classes(self, state: State, X: Any, y: Array, sample_weight: Any, **options: Any) -> None:
+        random = check_random_state(self.random_state)
+        if self._n_models() == 1:
+            draw_for_data(random)
         held_out = self._split(y, sample_weight, StratifiedShuffleSplit)
         self._fit_from(
             state,
             X,
             y,
             len(y),
-            # scikit-learn draws once for its data set object before it draws the seed of a binary problem
-            seed=self._seed(after=1 if self._n_models() == 1 else 0),
+            seed=draw_seed(random),
             sample_weight=sample_weight,
             early_stopping=held_out,
             classes=self.classes_,

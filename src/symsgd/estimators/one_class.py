@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from symsgd import losses, penalties, schedules
-from symsgd.estimators._base import SCHEDULE_NAMES, Array, BaseSGD, State
+from symsgd.estimators._base import SCHEDULE_NAMES, Array, BaseSGD, State, draw_for_data, draw_seed
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
 from symsgd.schedules import Schedule
@@ -125,7 +126,10 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
         return self
 
     def _fit_rows(self, state: State, X: Any, sample_weight: Any, **options: Any) -> None:
-        self._fit_from(state, X, None, X.shape[0], seed=self._seed(after=0), sample_weight=sample_weight, **options)
+        random = check_random_state(self.random_state)
+        if self.random_state is None:  # here scikit-learn draws for its data from numpy's own state, whatever is given
+            draw_for_data(random)
+        self._fit_from(state, X, None, X.shape[0], seed=draw_seed(random), sample_weight=sample_weight, **options)
 
     def _model(self) -> tuple[Array, Array]:
         return self.coef_, 1 - self.offset_

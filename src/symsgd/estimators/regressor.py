@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from symsgd import losses
-from symsgd.estimators._base import Array, BaseSGD, State, loss_table
+from symsgd.estimators._base import Array, BaseSGD, State, draw_for_data, draw_seed, loss_table
 
 
 class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
@@ -138,12 +139,15 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
 
     def _fit_numbers(self, state: State, X: Any, y: Array, sample_weight: Any, **options: Any) -> None:
         held_out = self._split(y, sample_weight, ShuffleSplit)
+        random = check_random_state(self.random_state)
+        seed = draw_seed(random)
+        draw_for_data(random)
         self._fit_from(
             state,
             X,
             y,
             len(y),
-            seed=self._seed(after=0),
+            seed=seed,
             sample_weight=sample_weight,
             early_stopping=held_out,
             **options,

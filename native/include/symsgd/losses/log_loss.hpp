@@ -21,7 +21,7 @@ struct LogLoss {
     [[gnu::always_inline]] R curvature(R p, R) const {
         const R e = exponential(p);
         const R f = all<R>(1) + e;
-        return e / (f * f);
+        return e / f / f;  // f² may be out of range
     }
 
     // σ(yp). The exponential is held within the range of R, so very wrong predictions (yp < −80) are `value`'s.
