@@ -156,41 +156,6 @@ SYMSGD_INLINE void add(const DenseRow<V>& row, V u, V* w) {
     for (; j < row.count; ++j) w[j] += row.value[j] * u;
 }
 
-// The same, keeping Σ w² and Σ |w| true.
-template <class V, class I>
-SYMSGD_INLINE void add_measured(const SparseRow<V, I>& row, V u, V* w, double& squares, double& sizes) {
-    for (std::int64_t j = 0; j < row.count; ++j) {
-        V& weight = w[row.index[j]];
-        const double before = weight;
-        weight += row.value[j] * u;
-        const double after = weight;
-        squares += (after - before) * (after + before);
-        sizes += __builtin_fabs(after) - __builtin_fabs(before);
-    }
-}
-
-template <class V>
-SYMSGD_INLINE void add_measured(const DenseRow<V>& row, V u, V* w, double& squares, double& sizes) {
-    constexpr int lanes = vector_lanes<V>;
-    using Lanes = Vector<V, lanes>;
-    Lanes square{}, size{};
-    std::int64_t j = 0;
-    for (; j + lanes <= row.count; j += lanes) {
-        const Lanes weight = load<V, lanes>(w + j) + load<V, lanes>(row.value + j) * u;
-        store<V, lanes>(w + j, weight);
-        square += weight * weight;
-        size += weight < Lanes{} ? -weight : weight;
-    }
-    squares = sum<V, lanes>(square);
-    sizes = sum<V, lanes>(size);
-    for (; j < row.count; ++j) {
-        const V weight = w[j] + row.value[j] * u;
-        w[j] = weight;
-        squares += static_cast<double>(weight) * weight;
-        sizes += __builtin_fabs(static_cast<double>(weight));
-    }
-}
-
 // Several classes at once: `panel` of their weights lie side by side at w[feature × stride].
 template <int panel, class Row, class V>
 SYMSGD_INLINE void dot_panel(const Row& row, const V* w, std::int64_t stride, V* scores) {
