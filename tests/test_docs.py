@@ -29,7 +29,8 @@ def test_shown_source_is_the_source() -> None:
     shown = [(page, block) for page in PAGES for block in blocks(page) if block["source"]]
     assert shown
     for page, block in shown:
-        assert block["code"].rstrip() in (ROOT / block["source"]).read_text(), f"{page.name} shows an old {block['source']}"
+        source = (ROOT / block["source"]).read_text()
+        assert block["code"].rstrip() in source, f"{page.name} shows an old {block['source']}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,6 +1,8 @@
 #include "symsgd/check.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <type_traits>
 
@@ -63,7 +65,7 @@ Checked check(const SparseRows<V, I>& rows, std::int64_t entries, int threads) {
         // top bits alone tell: no index, no distance to the last feature and no step less one may be negative
         using U = std::make_unsigned_t<I>;
         constexpr U top = U{1} << (8 * sizeof(U) - 1);
-        const U last = static_cast<U>(rows.features - 1);
+        const U last = static_cast<U>(std::min<std::int64_t>(rows.features - 1, std::numeric_limits<I>::max()));
         U not_increasing = 0;
         for (std::int64_t r = begin; r < end; ++r) {
             const I* index = rows.index + rows.start[r];

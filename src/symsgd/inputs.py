@@ -19,6 +19,7 @@ from symsgd import _core
 Array = npt.NDArray[Any]
 
 FLOAT_TYPES = frozenset(np.dtype(t) for t in ("f4", "f8"))
+FEW_CLASSES = 16
 LABEL_TYPES = frozenset(np.dtype(t) for t in ("i1", "u1", "i2", "i4", "i8", "f4", "f8"))
 
 
@@ -143,10 +144,20 @@ def find_classes(y: Array, chunk: int = 1 << 16) -> Array:
     classes = np.unique(y[:chunk])
     for begin in range(chunk, len(y), chunk):
         part = y[begin : begin + chunk]
-        at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
-        if (classes[at] != part).any():
+        if not _known(part, classes).all():
             classes = np.union1d(classes, part)
     return classes
+
+
+def _known(labels: Array, classes: Array) -> npt.NDArray[np.bool_]:
+    """Which of the labels are classes: a comparison a class for a few, a search for many."""
+    if len(classes) > FEW_CLASSES or labels.dtype.kind not in "biuf":
+        at = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+        return np.asarray(classes[at] == labels)
+    known = np.zeros(len(labels), bool)
+    for label in classes:
+        known |= labels == label
+    return known
 
 
 def check_classes(classes: Any, y: Any, n_rows: int) -> Array:
@@ -202,10 +213,9 @@ def check_known_labels(y: Any, n_rows: int, classes: Array, argument: str = "y",
     _check_length(labels, n_rows, argument)
     for begin in range(0, len(labels), chunk):
         part = labels[begin : begin + chunk]
-        at = np.minimum(np.searchsorted(classes, part), len(classes) - 1)
-        unknown = part[classes[at] != part]
-        if len(unknown):
-            label = unknown.tolist()[0]
+        known = _known(part, classes)
+        if not known.all():
+            label = part[~known].tolist()[0]
             raise ValueError(
                 f"{argument} contains the label {label!r}, which is not one of the classes {classes.tolist()}"
             )

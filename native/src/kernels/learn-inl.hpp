@@ -147,7 +147,7 @@ struct Loop {
             }
             V g = loss.gradient(score[c], static_cast<V>(y));
             if constexpr (!Loss::bounded_gradient)
-                g = lesser(greater(g, static_cast<V>(-largest_gradient)), static_cast<V>(largest_gradient));
+                g = lesser(static_cast<V>(largest_gradient), greater(static_cast<V>(-largest_gradient), g));
             step[c] = g;
             lane.factor = -lane.step_size * weight;
             if (passive_aggressive()) {

@@ -21,7 +21,8 @@ template <class R>
     constexpr E shift = single ? E(12582912.0) : E(6755399441055744.0);  // 1.5 × 2^(mantissa bits)
     constexpr int mantissa = single ? 23 : 52;
 
-    const R t = greater(lesser(R(x * E(1.44269504088896340736)), all<R>(limit)), all<R>(-limit));
+    // the limits come first: of two numbers that do not compare, the second is kept, so that NaN stays NaN
+    const R t = greater(all<R>(-limit), lesser(all<R>(limit), R(x * E(1.44269504088896340736))));
     const R shifted = t + shift;
     const R r = t - (shifted - shift);
     const R r2 = r * r;

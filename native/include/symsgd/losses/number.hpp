@@ -39,7 +39,7 @@ template <class R>
 using BitsOf = typename detail::Lanes<R>::bits;
 
 // The smaller and the larger of two numbers, without a branch. (Written as a < b ? a : b, the compiler may choose a
-// branch, and a clamp that is hardly ever needed then costs more than its comparison.)
+// branch, and a clamp that is hardly ever needed then costs more than its comparison.) If one is NaN, b is returned.
 template <class R>
 [[gnu::always_inline]] inline R lesser(R a, R b) {
 #if defined(__SSE2__)
