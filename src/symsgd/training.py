@@ -124,7 +124,8 @@ def train(
     shuffle : ``True`` for the window order, ``"full"`` for scikit-learn's permutation, ``False`` for storage order
     tol, patience : stop after ``patience`` passes without improving the objective by ``tol``; ``None`` never stops
     average : ``True``, or the number of the step from which the iterates are averaged
-    init : continue from here
+    init : continue from here; the order starts again with the first pass's, and L1 forgets what each weight has received,
+        as in scikit-learn's ``partial_fit``
     early_stopping : rows to hold out, and to judge the model by, instead of the objective
     eval_set : (X, y) whose score goes into each pass's record
     callbacks : called after each pass, see :mod:`symsgd.callbacks`
