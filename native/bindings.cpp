@@ -153,6 +153,10 @@ public:
         visit([&](auto& training) { training.keep_classes(classes); });
     }
 
+    std::vector<std::int64_t> active() {
+        return visit([](auto& training) { return training.active(); });
+    }
+
     void set_step_size(int c, double step_size) {
         visit([&](auto& training) { training.set_step_size(c, step_size); });
     }
@@ -165,11 +169,11 @@ public:
         return visit([](auto& training) { return training.model().t(); });
     }
 
-    // Writes class c to row places[c] of `coef` and `intercept`; false if anything is not finite.
-    bool store(const Output& coef, const OutputDoubles& intercept, const std::vector<std::int64_t>& places) {
+    // Writes the classes in training to their rows of `coef` and `intercept`; false if anything is not finite.
+    bool store(const Output& coef, const OutputDoubles& intercept) {
         const nb::gil_scoped_release release;
         return visit([&]<class V>(Training<V>& training) {
-            return training.model().store(static_cast<V*>(coef.data()), intercept.data(), places);
+            return training.model().store(static_cast<V*>(coef.data()), intercept.data(), training.active());
         });
     }
 
@@ -177,11 +181,11 @@ public:
         visit([&]<class V>(Training<V>& training) { training.model().load(pointer<V>(coef), intercept.data()); });
     }
 
-    void store_average(const Output& coef, const OutputDoubles& intercept, const std::vector<std::int64_t>& places) {
+    void store_average(const Output& coef, const OutputDoubles& intercept) {
         const nb::gil_scoped_release release;
         visit([&]<class V>(Training<V>& training) {
             const double steps = std::max(1.0, training.averaged_steps());
-            training.model().store_average(static_cast<V*>(coef.data()), intercept.data(), places, steps);
+            training.model().store_average(static_cast<V*>(coef.data()), intercept.data(), training.active(), steps);
         });
     }
 
@@ -345,10 +349,11 @@ NB_MODULE(_core, m) {
         .def("keep_classes", &PyTraining::keep_classes, "classes"_a)
         .def("set_step_size", &PyTraining::set_step_size, "c"_a, "step_size"_a)
         .def("step_size", &PyTraining::step_size, "c"_a)
-        .def("store", &PyTraining::store, "coef"_a, "intercept"_a, "places"_a)
+        .def("store", &PyTraining::store, "coef"_a.noconvert(), "intercept"_a.noconvert())
         .def("load", &PyTraining::load, "coef"_a, "intercept"_a)
-        .def("store_average", &PyTraining::store_average, "coef"_a, "intercept"_a, "places"_a)
+        .def("store_average", &PyTraining::store_average, "coef"_a.noconvert(), "intercept"_a.noconvert())
         .def("load_average", &PyTraining::load_average, "coef"_a, "intercept"_a)
+        .def_prop_ro("active", &PyTraining::active)
         .def_prop_ro("t", &PyTraining::t)
         .def_prop_ro("averaged_steps", &PyTraining::averaged_steps);
 }

@@ -22,7 +22,7 @@ Model<V>::Model(std::int64_t features, int classes, Needs needs)
       halves_(needs.halves ? 2 * weights_.size() : 0),
       seen_(needs.halves ? weights_.size() : 0),
       average_(needs.average ? weights_.size() : 0),
-      scratch_(2 * static_cast<std::size_t>(stride_)) {}
+      scratch_(3 * static_cast<std::size_t>(stride_)) {}
 
 template <class V>
 ModelView<V> Model<V>::view() {

@@ -9,7 +9,9 @@ namespace symsgd {
 
 namespace {
 
-constexpr std::int64_t slice_places = Order::window_rows;  // between two looks at the clock
+// Places between two looks at the clock: a window, or fewer where rows are so long that a window takes too long.
+constexpr std::int64_t most_places = Order::window_rows;
+constexpr std::int64_t slice_work = std::int64_t{1} << 24;  // multiply-adds, some ten milliseconds
 constexpr auto ask_every = std::chrono::milliseconds(20);
 
 template <class Rows>
@@ -32,13 +34,14 @@ public:
         PassSums sums;
         ModelView<V> view = model_.view();
         // this slice and the next one, whose first rows are fetched while this one is trained
-        std::int64_t buffer[2 * slice_places];
-        double target[slice_places];
-        double weight[slice_places];
-        std::size_t count = write_slice(0, buffer);
+        std::int64_t buffer[2 * most_places];
+        double target[most_places];
+        double weight[most_places];
+        const std::int64_t slice_places = slice();
+        std::size_t count = write_slice(0, slice_places, buffer);
         auto asked = std::chrono::steady_clock::now();
         for (std::int64_t place = 0; place < order_.places() && !sums.stopped; place += slice_places) {
-            const std::size_t next = write_slice(place + slice_places, buffer + count);
+            const std::size_t next = write_slice(place + slice_places, slice_places, buffer + count);
             spec_.targets.read(buffer, count, target, weight);
             const Targets& targets = spec_.targets;
             const Block block{buffer,
@@ -78,6 +81,10 @@ public:
         model_ = std::move(kept);
     }
 
+    std::vector<std::int64_t> active() const override {
+        return {spec_.targets.class_ids.begin(), spec_.targets.class_ids.end()};
+    }
+
     void set_step_size(int c, double step_size) override { lane(c).step_size = step_size; }
     double step_size(int c) const override { return model_.lanes()[static_cast<std::size_t>(c)].step_size; }
     Model<V>& model() override { return model_; }
@@ -94,7 +101,17 @@ private:
                 .average = rule.average_from > 0.0};
     }
 
-    std::size_t write_slice(std::int64_t place, std::int64_t* out) const {
+    std::int64_t slice() const {
+        std::int64_t entries;
+        if constexpr (Rows::sparse)
+            entries = static_cast<std::int64_t>(rows_.start[rows_.rows]);
+        else
+            entries = rows_.rows * rows_.features;
+        const std::int64_t work = 1 + entries / rows_.rows * stride_for(model_.classes());
+        return std::clamp<std::int64_t>(slice_work / work, 1, most_places);
+    }
+
+    std::size_t write_slice(std::int64_t place, std::int64_t slice_places, std::int64_t* out) const {
         const std::int64_t begin = std::min(place, order_.places());
         return order_.write(begin, std::min(begin + slice_places, order_.places()), out);
     }

@@ -58,7 +58,14 @@ def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = 
     return Data(rows, n_rows, n_features, X.dtype, sp.issparse(X), increasing, X)
 
 
+def _aligned(array: Array) -> Array:
+    """Contiguous and aligned, as the core reads it: the array itself in nearly every case."""
+    return np.require(array, requirements=["C", "A"])
+
+
 def _as_csr(X: Any, argument: str) -> Any:
+    if X.ndim != 2:
+        raise ValueError(f"{argument} has {X.ndim} dimension(s), shape {X.shape}; accepted is (rows, features)")
     X = X.tocsr()
     if X.dtype not in (np.float32, np.float64):
         if X.dtype.kind not in "biuf":
@@ -79,7 +86,7 @@ def _as_dense(X: Any, argument: str) -> Array:
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(f"{argument} has {array.ndim} dimension(s), shape {array.shape}; accepted is (rows, features)")
-    return np.ascontiguousarray(_as_numbers(array, argument, FLOAT_TYPES))
+    return _aligned(_as_numbers(array, argument, FLOAT_TYPES))
 
 
 def _as_numbers(array: Array, argument: str, readable: frozenset[np.dtype[Any]]) -> Array:
@@ -118,7 +125,7 @@ def check_weights(sample_weight: Any, n_rows: int, dtype: np.dtype[Any]) -> Arra
         raise ValueError(f"sample_weight contains the negative value {weights.min()}; accepted are numbers >= 0")
     if not weights.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
-    return np.ascontiguousarray(weights)
+    return _aligned(weights)
 
 
 def check_real_targets(y: Any, n_rows: int, argument: str = "y") -> Array:
@@ -127,7 +134,7 @@ def check_real_targets(y: Any, n_rows: int, argument: str = "y") -> Array:
     _check_length(targets, n_rows, argument)
     if not np.isfinite(targets).all():
         raise ValueError(f"{argument} contains NaN or infinity")
-    return np.ascontiguousarray(targets)
+    return _aligned(targets)
 
 
 def _check_length(y: Array, n_rows: int, argument: str) -> None:
@@ -194,15 +201,15 @@ def check_labels(y: Any, n_rows: int, classes: Array) -> Labels:
     labels = check_known_labels(y, n_rows, classes)
     readable = labels.dtype in LABEL_TYPES or labels.dtype == np.bool_
     if readable and labels.dtype.kind in "iu" and labels.dtype.itemsize == 8:
-        readable = bool(np.abs(classes).max() < 2**53)  # labels are compared as doubles
+        readable = max(-int(classes[0]), int(classes[-1])) < 2**53  # labels are compared as doubles
     if labels.dtype == np.bool_:
         labels = labels.view(np.uint8)
     if len(classes) == 2:
         if readable:
-            return Labels(np.ascontiguousarray(labels), float(classes[1]), 2)
+            return Labels(_aligned(labels), float(classes[1]), 2)
         return Labels(np.asarray(labels == classes[1]).astype(np.int8), 1.0, 2)
     if readable and np.array_equal(classes, np.arange(len(classes))):
-        return Labels(np.ascontiguousarray(labels), 1.0, len(classes))
+        return Labels(_aligned(labels), 1.0, len(classes))
     codes = np.searchsorted(classes, np.asarray(y))
     return Labels(codes.astype(np.min_scalar_type(-len(classes))), 1.0, len(classes))
 

@@ -121,11 +121,12 @@ def train(
     sample_weight : one weight a row, or one for all
     class_weight : one weight a class, in ascending order of the labels
     classes : the labels in ascending order, if ``y`` may lack some; also makes a classification of losses for numbers
-    shuffle : ``True`` for the window order, ``"full"`` for scikit-learn's permutation, ``False`` for storage order
+    shuffle : ``True`` for the window order (a permutation up to 8,192 rows), ``"full"`` for scikit-learn's permutation,
+        ``False`` for storage order
     tol, patience : stop after ``patience`` passes without improving the objective by ``tol``; ``None`` never stops
     average : ``True``, or the number of the step from which the iterates are averaged
-    init : continue from here; the order starts again with the first pass's, and L1 forgets what each weight has received,
-        as in scikit-learn's ``partial_fit``
+    init : continue from here; the order starts again with the first pass's, and L1 forgets what each weight has
+        received, as in scikit-learn's ``partial_fit``
     early_stopping : rows to hold out, and to judge the model by, instead of the objective
     eval_set : (X, y) whose score goes into each pass's record
     callbacks : called after each pass, see :mod:`symsgd.callbacks`
@@ -237,19 +238,23 @@ class _Run:
     n_features: int
     dtype: np.dtype[Any]
     passes: list[PassRecord] = field(default_factory=list)
-    active: list[int] = field(default_factory=list)
     converged: bool = False
 
     def __post_init__(self) -> None:
         n_models = self.problem.n_models
-        self.active = list(range(n_models))
         self.coef = np.zeros((n_models, self.n_features), self.dtype)
         self.intercept = np.zeros(n_models)
+        self.t = self.native.t  # of the model stored last
         self._spare_coef = np.zeros_like(self.coef)
         self._spare_intercept = np.zeros(n_models)
         averaged = self.rule.average_from > 0
         self._average_coef = np.zeros_like(self.coef) if averaged else None
         self._average_intercept = np.zeros(n_models) if averaged else None
+
+    @property
+    def active(self) -> list[int]:
+        """The classes still in training."""
+        return self.native.active
 
     def begin_from(self, init: Start | Result | None) -> None:
         if init is None:
@@ -271,8 +276,9 @@ class _Run:
 
     def store(self) -> bool:
         """Takes the model over from the core. If it is not finite, the last one stays and False is returned."""
-        finite = self.native.store(self._spare_coef, self._spare_intercept, self.active)
+        finite = self.native.store(self._spare_coef, self._spare_intercept)
         if finite:
+            self.t = self.native.t
             self.coef, self._spare_coef = self._spare_coef, self.coef
             self.intercept, self._spare_intercept = self._spare_intercept, self.intercept
             if len(self.active) < self.problem.n_models:
@@ -298,11 +304,10 @@ class _Run:
             return
         self._store_average()
         self.native.keep_classes([self.active.index(c) for c in going])
-        self.active = going
 
     def _store_average(self) -> None:
         if self._average_coef is not None and self._average_intercept is not None and self.native.averaged_steps >= 1:
-            self.native.store_average(self._average_coef, self._average_intercept, self.active)
+            self.native.store_average(self._average_coef, self._average_intercept)
 
     def predicting(self) -> tuple[Array, Array]:
         """The model that a fit ending now would predict with: the means of the iterates once averaging has begun."""
@@ -319,7 +324,7 @@ class _Run:
             intercept=self.intercept,
             passes=self.passes,
             strategy=self.reason,
-            t=self.native.t,
+            t=self.t,
             converged=self.converged,
             classes=self.problem.classes,
             average_coef=self._average_coef if begun else None,

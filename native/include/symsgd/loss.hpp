@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <string_view>
 
 #include "symsgd/losses/epsilon_insensitive.hpp"
 #include "symsgd/losses/hinge.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -23,6 +24,7 @@ public:
         if (size == 0) return;
         constexpr std::size_t line = 64;
         constexpr std::size_t huge = std::size_t{2} << 20;
+        if (size > (SIZE_MAX - huge) / sizeof(T)) throw std::bad_alloc();
         const std::size_t bytes = size * sizeof(T);
         const std::size_t alignment = bytes >= huge ? huge : line;
         const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;

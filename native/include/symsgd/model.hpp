@@ -43,7 +43,7 @@ struct ModelView {
     V* halves;        // Lasso: w₊ and w₋ of each weight, side by side; null without
     double* seen;     // Lasso: `owed` when the weight was last brought up to date; null without
     double* average;  // averaging: corrections, mean = (average + average_scales × stored) / steps; null without
-    V* scratch;       // 2 × stride numbers for the step under way
+    V* scratch;       // 3 × stride numbers for the step under way
     double t;         // the number of the next step, from 1
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace symsgd {
 
@@ -19,7 +18,7 @@ struct Schedule {
     double step_size = 0.01;
     double power = 0.25;
     double alpha = 1e-4;
-    double t0 = 0.0;  // optimal: set by `prepare`
+    double t0 = 0.0;  // optimal: see optimal_start
 };
 
 }  // namespace symsgd

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -29,11 +30,16 @@ void in_pieces(std::int64_t count, std::int64_t piece, int threads, Work&& work)
         }
     };
     {
-        std::vector<std::jthread> helpers;
+        struct Joined {  // std::jthread is not in every standard library yet
+            std::vector<std::thread> threads;
+            ~Joined() {
+                for (std::thread& thread : threads) thread.join();
+            }
+        } helpers;
         const auto wanted = std::min<std::int64_t>(threads, pieces) - 1;
         for (std::int64_t t = 0; t < wanted; ++t) {
             try {
-                helpers.emplace_back(take);
+                helpers.threads.emplace_back(take);
             } catch (const std::system_error&) {
                 break;  // no more threads to be had: those there are do the work
             }

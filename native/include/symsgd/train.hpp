@@ -19,7 +19,8 @@ using AnyRows =
     std::variant<SparseRows<float, std::int32_t>, SparseRows<float, std::int64_t>, SparseRows<double, std::int32_t>,
                  SparseRows<double, std::int64_t>, DenseRows<float>, DenseRows<double>>;
 
-// Asked every few milliseconds while a pass runs; true ends the pass at the next row boundary.
+// Asked every few milliseconds while a pass runs, always on the thread that runs it; true ends the pass after the rows
+// under way.
 using ShouldStop = std::function<bool()>;
 
 struct PassSums {
@@ -40,6 +41,7 @@ public:
     // Leaves only these classes of those still in training, in this order. The others' weights are dropped.
     virtual void keep_classes(const std::vector<int>& classes) = 0;
 
+    virtual std::vector<std::int64_t> active() const = 0;  // the numbers of the classes still in training
     virtual void set_step_size(int c, double step_size) = 0;
     virtual double step_size(int c) const = 0;
     virtual Model<V>& model() = 0;

@@ -85,12 +85,13 @@ struct Loop {
 
     template <class Row>
     SYMSGD_INLINE void learn_row(const Row& row, std::size_t i) {
-        V own[2];
+        V own[3];
         V* score = single ? own : model.scratch;
         V* step = single ? own + 1 : model.scratch + stride;
+        V* stored = single ? own + 2 : model.scratch + 2 * stride;
         if (halves())
             for (int c = 0; c < classes; ++c) catch_up(row, model, lanes[c], c);
-        const V stored = predict(row, score);
+        predict(row, score, stored);
         fetch_from(i);  // while the step waits for its score
         double square = 0.0;
         if (passive_aggressive()) {
@@ -108,20 +109,18 @@ struct Loop {
         model.t += 1.0;
     }
 
-    // The score of every class; returns x·(stored weights), which the norms need.
+    // The score of every class, and x·(stored weights), which the norms need.
     template <class Row>
-    SYMSGD_INLINE V predict(const Row& row, V* score) {
+    SYMSGD_INLINE void predict(const Row& row, V* score, V* stored) {
         if constexpr (single) {
             score[0] = dot(row, model.weights);
         } else {
             for (std::int64_t at = 0; at < stride; at += panel)
                 dot_panel<panel>(row, model.weights + at, stride, score + at);
         }
-        const V stored = score[0];
         // in V throughout: every conversion between float and double is four cycles that the step has to wait for
         for (int c = 0; c < classes; ++c)
-            score[c] = score[c] * static_cast<V>(lanes[c].scale) + static_cast<V>(lanes[c].intercept);
-        return stored;
+            score[c] = (stored[c] = score[c]) * static_cast<V>(lanes[c].scale) + static_cast<V>(lanes[c].intercept);
     }
 
     [[gnu::noinline]] void decide_apart(std::size_t i, const V* score, V* step, double square) {
@@ -163,7 +162,7 @@ struct Loop {
 
     // Applies the steps to the weights and the intercepts, then the averages.
     template <class Row>
-    SYMSGD_INLINE void update(const Row& row, V stored, V* step) {
+    SYMSGD_INLINE void update(const Row& row, V* stored, V* step) {
         bool any = false;
         for (int c = 0; c < classes; ++c) {
             Lane& lane = lanes[c];
@@ -173,7 +172,7 @@ struct Loop {
                 step_halves(row, model, lane, c, u, lane.step_size * rule.penalty.l1);
                 continue;
             }
-            if (rule.penalty.l2 != 0.0) stored *= static_cast<V>(decay(lane, c));
+            if (rule.penalty.l2 != 0.0) stored[c] *= static_cast<V>(decay(lane, c));
             step[c] *= static_cast<V>(lane.factor * lane.inverse);
             any |= step[c] != 0;
         }
@@ -225,23 +224,23 @@ struct Loop {
     }
 
     template <class Row>
-    SYMSGD_INLINE void move_weights(const Row& row, V stored, const V* step) {
-        if constexpr (plain) {
+    SYMSGD_INLINE void move_weights(const Row& row, const V* stored, const V* step) {
+        if (averages() || truncates() || (!plain && rule.track_norms && rule.repeats)) {
+            move_observed(row, step);
+            return;
+        }
+        if constexpr (single) {
             add(row, step[0], model.weights);
-            if (rule.track_norms) {  // |v + u x|² = |v|² + u (2 v·x + u |x|²)
-                const double u = step[0];
-                lanes[0].squares += u * (2.0 * static_cast<double>(stored) + u * square_norm(row));
-                show_norms(lanes[0]);
-            }
         } else {
-            if (rule.track_norms || averages()) {
-                move_observed(row, step);
-            } else if constexpr (single) {
-                add(row, step[0], model.weights);
-            } else {
-                for (std::int64_t at = 0; at < stride; at += panel)
-                    add_panel<panel>(row, step + at, model.weights + at, stride);
-            }
+            for (std::int64_t at = 0; at < stride; at += panel)
+                add_panel<panel>(row, step + at, model.weights + at, stride);
+        }
+        if (!rule.track_norms) return;
+        const double square = square_norm(row);  // |v + u x|² = |v|² + u (2 v·x + u |x|²)
+        for (int c = 0; c < classes; ++c) {
+            const double u = step[c];
+            lanes[c].squares += u * (2.0 * static_cast<double>(stored[c]) + u * square);
+            if (u != 0.0) show_norms(lanes[c]);
         }
     }
 

@@ -5,6 +5,8 @@
 // independent of one another. Repeated indices are right because every update reads what the last one stored.
 #pragma once
 
+#include <type_traits>
+
 #include "symsgd/rows.hpp"
 #include "vector-inl.hpp"
 
@@ -193,8 +195,18 @@ SYMSGD_INLINE void add_panel(const Row& row, const V* u, V* w, std::int64_t stri
 
 template <class Row>
 SYMSGD_INLINE double square_norm(const Row& row) {
-    double total = 0;
-    for (std::int64_t j = 0; j < row.count; ++j) total += static_cast<double>(row.value[j]) * row.value[j];
+    using V = std::remove_cvref_t<decltype(*row.value)>;
+    constexpr int lanes = vector_lanes<V>;
+    Vector<V, lanes> a{}, b{};
+    std::int64_t j = 0;
+    for (; j + 2 * lanes <= row.count; j += 2 * lanes) {
+        const auto first = load<V, lanes>(row.value + j);
+        const auto second = load<V, lanes>(row.value + j + lanes);
+        a += first * first;
+        b += second * second;
+    }
+    double total = sum<V, lanes>(a + b);
+    for (; j < row.count; ++j) total += static_cast<double>(row.value[j]) * row.value[j];
     return total;
 }
 

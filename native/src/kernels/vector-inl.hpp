@@ -53,11 +53,6 @@ SYMSGD_INLINE void store(V* to, Vector<V, N> v) {
     std::memcpy(to, &v, sizeof v);
 }
 
-template <class V, int N>
-SYMSGD_INLINE Vector<V, N> splat(V x) {
-    return Vector<V, N>{} + x;
-}
-
 // Adds the lanes up by halves, so that the sum waits for log2 N additions and no more.
 template <class V, int N>
 SYMSGD_INLINE V sum(Vector<V, N> v) {

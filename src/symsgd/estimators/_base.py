@@ -181,8 +181,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         **options: Any,
     ) -> Result:
         start = Start(
-            np.array(state.coef), np.array(state.intercept, np.float64), self.t_, state.average_coef,
-            state.average_intercept,
+            state.coef, state.intercept, self.t_, state.average_coef, state.average_intercept
         )  # fmt: skip
         if eval_set is not None:
             eval_X, eval_y = check_eval_set(eval_set)

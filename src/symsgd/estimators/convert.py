@@ -11,7 +11,6 @@ SHARED_ATTRIBUTES = (
     "coef_", "intercept_", "offset_", "classes_", "n_iter_", "t_", "n_features_in_", "feature_names_in_",
     "_standard_coef", "_standard_intercept", "_average_coef", "_average_intercept",
 )  # fmt: skip
-ONLY_OURS = ("strategy", "callbacks")
 
 
 def to_sklearn(estimator: Any) -> Any:

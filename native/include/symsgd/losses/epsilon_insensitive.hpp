@@ -1,4 +1,4 @@
-// Support vector regression: ℓ = max(0, |p − y| − ε). h = 0: see soft curvature in docs.
+// Support vector regression: ℓ = max(0, |p − y| − ε). h = 0.
 #pragma once
 
 #include <cmath>

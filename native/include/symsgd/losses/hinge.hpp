@@ -1,5 +1,5 @@
 // Hinge with a threshold: ℓ = max(0, threshold − yp), active where yp ≤ threshold (scikit-learn's side of the kink).
-// Threshold 1 is the linear SVM, 0 the perceptron. h = 0: see soft curvature in docs.
+// Threshold 1 is the linear SVM, 0 the perceptron. h = 0.
 #pragma once
 
 #include "symsgd/losses/number.hpp"
