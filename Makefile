@@ -7,30 +7,35 @@ SOURCES := $(shell find native CMakeLists.txt pyproject.toml -type f)
 .PHONY: demo test lint format bench clean
 
 # The package is installed in editable mode: changes to Python files take effect at once, changes to native ones here.
-$(VENV)/.installed: $(SOURCES)
+$(VENV)/.package: $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "building the package and installing what it needs: a minute or two"
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable .
 	cp $(VENV)/lib/python3*/site-packages/symsgd/_core.pyi src/symsgd/  # where mypy looks for it
 	touch $@
 
-$(VENV)/.bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+$(VENV)/.dev: $(VENV)/.package
+	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
-demo: $(VENV)/.installed
+$(VENV)/.bench: $(VENV)/.package
+	$(BIN)/python -m pip install --quiet --group bench
+	touch $@
+
+demo: $(VENV)/.package
 	$(BIN)/python -m symsgd.bench.demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.dev
 	$(BIN)/ruff check src tests
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 	find native -name '*.hpp' -o -name '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 
-format: $(VENV)/.installed
+format: $(VENV)/.dev
 	$(BIN)/ruff check --fix src tests
 	$(BIN)/ruff format src tests
 	find native -name '*.hpp' -o -name '*.cpp' | xargs $(BIN)/clang-format -i

@@ -146,8 +146,11 @@ def test_damaged_sparse_matrices(damage: str, way: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["single", "double"])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
 def test_values_that_are_not_finite(layout: Any, dtype: Any, value: float, way: str) -> None:
-    for at in [(0, 0), (N - 1, F - 1)]:
-        with pytest.raises(ValueError, match=r"contains NaN, infinity or a value too large for float(32|64)"):
+    what = "NaN" if math.isnan(value) else f"infinity or a value too large for {np.dtype(dtype)!r}"
+    for row, column in [(0, 0), (N - 1, F - 1)]:
+        at = (row, column)
+        message = rf"Input \S+ contains {re.escape(what)}. "
+        with pytest.raises(ValueError, match=message + f"The first is in row {row}, column {column}"):
             WAYS_TO_USE_X[way](layout(with_value(dense(), at, value).astype(dtype)))
 
 
@@ -734,3 +737,8 @@ def test_a_failed_fit_leaves_a_fresh_estimator_without_attributes(estimator: Any
     assert set(vars(model)) == set(estimator().get_params())
     with pytest.raises(NotFittedError):
         model.predict(dense())
+
+
+def test_numbers_are_no_labels() -> None:
+    with pytest.raises(ValueError, match=r"y contains .*, which is a number, not a label; loss='log_loss' predicts"):
+        train(dense(), np.linspace(0.1, 0.9, N))

@@ -76,7 +76,7 @@ class History(Callback):
 
 
 class ProgressBar(Callback):
-    """A bar on a terminal, one line a pass elsewhere: passes, loss, rows per second."""
+    """A bar on a terminal, lines elsewhere (ever fewer of them): passes, loss, rows per second."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console
@@ -105,7 +105,8 @@ class ProgressBar(Callback):
         if self._console.is_terminal and self._bar is not None:
             self._bar.update(self._task, advance=1, description=text)
         else:
-            self._console.print(f"pass {record.number}/{self._n_passes}  {text}", highlight=False)
+            if record.number <= 10 or record.number % 10 ** (len(str(record.number)) - 1) == 0:  # ever fewer lines
+                self._console.print(f"pass {record.number}/{self._n_passes}  {text}", highlight=False)
 
     def on_end(self, result: Result | None) -> None:
         if self._bar is not None:

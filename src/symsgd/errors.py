@@ -14,7 +14,8 @@ class DivergenceError(ValueError):
     def __init__(self, n_pass: int, result: Result) -> None:
         super().__init__(
             f"Floating-point under-/overflow occurred at epoch #{n_pass}. Scaling input data with StandardScaler or "
-            "MinMaxScaler might help, and so does a smaller step size (eta0) or a stronger penalty (alpha)."
+            "MinMaxScaler might help, and so does a smaller step size (eta0, or that of the schedule) or a stronger "
+            "penalty (alpha)."
         )
         self.n_pass = n_pass
         self.result = result

@@ -54,8 +54,20 @@ def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = 
     if damage:
         raise ValueError(f"{argument} is a damaged CSR matrix: {damage}")
     if not finite:
-        raise ValueError(f"{argument} contains NaN, infinity or a value too large for {X.dtype}")
+        raise ValueError(_not_finite(X, argument))
     return Data(rows, n_rows, n_features, X.dtype, sp.issparse(X), increasing, X)
+
+
+def _not_finite(X: Any, argument: str) -> str:
+    """scikit-learn's words for it, and where the first such value is."""
+    values = X.data if sp.issparse(X) else X.ravel()
+    first = int(np.flatnonzero(~np.isfinite(values))[0])
+    what = "NaN" if np.isnan(values[first]) else f"infinity or a value too large for {X.dtype!r}"
+    if sp.issparse(X):
+        row, column = int(np.searchsorted(X.indptr, first, side="right")) - 1, int(X.indices[first])
+    else:
+        row, column = divmod(first, X.shape[1])
+    return f"Input {argument} contains {what}. The first is in row {row}, column {column}."
 
 
 def _aligned(array: Array) -> Array:

@@ -105,6 +105,12 @@ class Problem:
         if classes is None and not loss.margin:
             return Problem("real", check_real_targets(y, data.n_rows), 1.0, None, [1.0], [1.0], weights)
         known = check_classes(classes, y, data.n_rows)
+        if classes is None and len(known) > 2 and known.dtype.kind == "f" and (known != np.round(known)).any():
+            number = known[known != np.round(known)][0]
+            raise ValueError(
+                f"y contains {number:g}, which is a number, not a label; loss={loss.name!r} predicts classes "
+                "(loss='squared_error' predicts numbers; with classes=... such values are labels)"
+            )
         labels = check_labels(y, data.n_rows, known)
         factors = _check_class_weight(class_weight, len(known))
         if len(known) == 2:

@@ -12,7 +12,8 @@ from symsgd.threads import available_cores
 
 def describe() -> str:
     """One line: processor, cores, instruction set, versions."""
-    libraries = ", ".join(f"{name} {_version(name)}" for name in ("symsgd", "scikit-learn", "numpy", "vowpalwabbit"))
+    names = ("symsgd", "scikit-learn", "numpy", "vowpalwabbit")
+    libraries = ", ".join(f"{name} {_version(name)}" for name in names if _version(name))
     return f"{_processor()}, {available_cores()} cores, {_core.instruction_set()}; {platform.system()}; {libraries}"
 
 
@@ -28,4 +29,4 @@ def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "not installed"
+        return ""

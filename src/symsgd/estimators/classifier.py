@@ -172,7 +172,8 @@ class SGDClassifier(BaseClassifier):
     """Linear classifiers (SVM, logistic regression, perceptron, …) by stochastic gradient descent.
 
     scikit-learn's ``SGDClassifier`` with the same parameters, attributes and answers; see its documentation for those.
-    Beyond it: 64-bit sparse indices, all classes trained in one walk over the data, prediction on all cores, and
+    Beyond it, 64-bit sparse indices are accepted, all classes are trained in one walk over the data, prediction uses
+    all cores, and some parameters do more.
 
     Parameters
     ----------
