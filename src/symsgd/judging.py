@@ -41,7 +41,6 @@ class Judge:
     @staticmethod
     def check(
         data: Data,
-        y: Any,
         problem: Problem,
         loss: Loss,
         early_stopping: EarlyStopping | None,
@@ -80,7 +79,7 @@ class Judge:
     def stops(self) -> bool:
         return self.held_out_data is not None
 
-    def held_out_bytes(self, n_rows: int) -> npt.NDArray[np.uint8]:
+    def held_out_bytes(self) -> npt.NDArray[np.uint8]:
         assert self.held_out is not None
         return np.ascontiguousarray(self.held_out).view(np.uint8)
 

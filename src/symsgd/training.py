@@ -150,7 +150,7 @@ def train(
     if isinstance(rule.penalty, Lasso) or rule.schedule.passive_aggressive:  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
-    judge = Judge.check(data, y, problem, rule.loss, early_stopping, eval_set, threads)
+    judge = Judge.check(data, problem, rule.loss, early_stopping, eval_set, threads)
     run = _Run(
         native=_core.Training(
             rows=data.rows,
@@ -162,7 +162,7 @@ def train(
             repeats=not data.canonical,
             order=_order(shuffle, data.n_rows),
             seed=_check_seed(seed),
-            held_out=None if early_stopping is None else judge.held_out_bytes(data.n_rows),
+            held_out=None if early_stopping is None else judge.held_out_bytes(),
             t=1.0 if init is None else float(init.t),
         ),
         problem=problem,
