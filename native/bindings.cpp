@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "symsgd/check.hpp"
+#include "symsgd/replica.hpp"
 #include "symsgd/team.hpp"
 #include "symsgd/train.hpp"
 
@@ -131,8 +132,8 @@ public:
         training_ = std::visit([&](const auto& view) -> Either { return make_training(view, spec); }, rows.view);
     }
 
-    // (rows, loss per class, objective per class). Raises what a signal handler raises.
-    std::tuple<std::int64_t, std::vector<double>, std::vector<double>> run_pass() {
+    // Raises what a signal handler raises.
+    PassSums run_pass() {
         PassSums sums;
         bool raised = false;
         {
@@ -146,7 +147,7 @@ public:
             });
         }
         if (raised) throw nb::python_error();
-        return {sums.rows, std::move(sums.loss), std::move(sums.objective)};
+        return sums;
     }
 
     void keep_classes(const std::vector<int>& classes) {
@@ -268,6 +269,45 @@ std::vector<std::vector<std::int64_t>> write_order(const std::string& kind, std:
     return written;
 }
 
+// The columns A that a block's replica starts with: rows × k (see projection_seeds), for the tests of the combiners.
+nb::object write_projection(std::uint32_t seed, std::int64_t pass, std::int64_t block, int part, std::int64_t rows,
+                            int k) {
+    auto* out = new double[static_cast<std::size_t>(rows * k)];
+    auto array = new_array(out, {static_cast<std::size_t>(rows), static_cast<std::size_t>(k)});
+    std::uint32_t seeds[16];
+    projection_seeds(seed, pass, block, part, seeds);
+    kernels().of_models<double>().draw_projection(seeds, rows, k, k, k, out);
+    return nb::cast(array);
+}
+
+StrategySpec make_strategy(const std::string& kind, int threads, int cores, std::int64_t block_size,
+                           std::int64_t batch_size, const std::string& combiner, int k, bool keep, double frequent,
+                           std::int64_t sample) {
+    return {named<StrategyKind>("strategy", kind,
+                                {{"sequential", StrategyKind::sequential},
+                                 {"hogwild", StrategyKind::hogwild},
+                                 {"hogbatch", StrategyKind::hogbatch},
+                                 {"round-robin", StrategyKind::round_robin},
+                                 {"rounds", StrategyKind::rounds},
+                                 {"parameter-server", StrategyKind::parameter_server},
+                                 {"asynchronous", StrategyKind::asynchronous}}),
+            threads,
+            cores,
+            block_size,
+            batch_size,
+            named<CombinerKind>("combiner", combiner,
+                                {{"matrix", CombinerKind::matrix},
+                                 {"walk", CombinerKind::walk},
+                                 {"projected", CombinerKind::projected},
+                                 {"sum", CombinerKind::sum},
+                                 {"mean", CombinerKind::mean},
+                                 {"adagrad-mean", CombinerKind::adagrad}}),
+            k,
+            keep,
+            frequent,
+            sample};
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -282,7 +322,30 @@ NB_MODULE(_core, m) {
           "coef"_a, "intercept"_a, "n_threads"_a);
     m.def("evaluate_loss", &evaluate_loss, "name"_a, "parameter"_a, "p"_a, "y"_a, "single"_a);
     m.def("write_order", &write_order, "kind"_a, "n_rows"_a, "seed"_a, "n_passes"_a);
+    m.def(
+        "write_projection", &write_projection,
+        nb::sig(
+            "def write_projection(seed: int, pass_number: int, block: int, part: int, n_rows: int, k: int) -> NDArray"),
+        "seed"_a, "pass_number"_a, "block"_a, "part"_a, "n_rows"_a, "k"_a);
     m.def("instruction_set", [] { return std::string(kernels().name); });
+
+    nb::class_<StrategySpec>(m, "Strategy")
+        .def(
+            "__init__",
+            [](StrategySpec* self, const std::string& kind, int threads, int cores, std::int64_t block_size,
+               std::int64_t batch_size, const std::string& combiner, int k, bool keep, double frequent,
+               std::int64_t sample) {
+                new (self) StrategySpec(
+                    make_strategy(kind, threads, cores, block_size, batch_size, combiner, k, keep, frequent, sample));
+            },
+            nb::kw_only(), "kind"_a, "threads"_a = 1, "cores"_a = 1, "block_size"_a = 0, "batch_size"_a = 1,
+            "combiner"_a = "sum", "k"_a = 0, "keep"_a = false, "frequent"_a = 0.0, "sample"_a = 0);
+
+    nb::class_<PassSums>(m, "PassSums")
+        .def_ro("rows", &PassSums::rows)
+        .def_ro("merges", &PassSums::merges)
+        .def_ro("loss", &PassSums::loss)
+        .def_ro("objective", &PassSums::objective);
 
     nb::class_<PyTraining>(m, "Training")
         .def(
@@ -292,8 +355,9 @@ NB_MODULE(_core, m) {
                std::vector<double> negative_weight, const std::string& loss, double loss_parameter,
                const std::string& penalty, double l2, double l1, const std::string& schedule, double step_size,
                double power, double schedule_alpha, bool fit_intercept, double intercept_decay, bool one_class,
-               double intercept_pull, double average_from, bool track_norms, bool repeats, const std::string& order,
-               std::uint32_t seed, const std::optional<Bytes>& held_out, double t) {
+               double intercept_pull, double average_from, bool track_norms, bool repeats, bool soft_curvature,
+               const StrategySpec& strategy, const std::string& order, std::uint32_t seed,
+               const std::optional<Bytes>& held_out, double t) {
                 TrainingSpec spec;
                 spec.targets.kind = named<TargetKind>(
                     "target", target,
@@ -328,6 +392,9 @@ NB_MODULE(_core, m) {
                 spec.rule.average_from = average_from;
                 spec.rule.track_norms = track_norms;
                 spec.rule.repeats = repeats;
+                spec.rule.soft_curvature =
+                    soft_curvature && gradient_jumps(spec.rule.loss) && !is_passive_aggressive(spec.rule.schedule);
+                spec.strategy = strategy;
                 spec.order = order_named(order);
                 spec.seed = seed;
                 spec.t = t;
@@ -343,8 +410,8 @@ NB_MODULE(_core, m) {
             nb::kw_only(), "rows"_a, "target"_a, "labels"_a.none(), "positive"_a, "sample_weight"_a.none(),
             "positive_weight"_a, "negative_weight"_a, "loss"_a, "loss_parameter"_a, "penalty"_a, "l2"_a, "l1"_a,
             "schedule"_a, "step_size"_a, "power"_a, "schedule_alpha"_a, "fit_intercept"_a, "intercept_decay"_a,
-            "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "repeats"_a, "order"_a, "seed"_a,
-            "held_out"_a.none(), "t"_a)
+            "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "repeats"_a, "soft_curvature"_a,
+            "strategy"_a, "order"_a, "seed"_a, "held_out"_a.none(), "t"_a)
         .def("run_pass", &PyTraining::run_pass)
         .def("keep_classes", &PyTraining::keep_classes, "classes"_a)
         .def("set_step_size", &PyTraining::set_step_size, "c"_a, "step_size"_a)

@@ -1,7 +1,7 @@
 """The oracle against scikit-learn 1.9, against finite differences, and against its own definitions.
 
 What agrees with scikit-learn agrees to 1e-9. What differs on purpose (averages under L1, objectives of sparse rows; see
-symsgd/reference.py) is held against its definition instead.
+symsgd/reference/) is held against its definition instead.
 """
 
 from __future__ import annotations

@@ -12,12 +12,17 @@ int stride_for(int classes) {
 }
 
 template <class V>
-Model<V>::Model(std::int64_t features, int classes, Needs needs)
+Model<V>::Model(std::int64_t features, int classes, ModelNeeds needs)
     : features_(features),
       classes_(classes),
-      stride_(stride_for(classes)),
+      needs_(needs),
+      group_(stride_for(1 + needs.tangents + needs.diagonal)),
+      stride_(group_ == 1 ? stride_for(classes) : classes * group_),
       weights_(static_cast<std::size_t>(features) * static_cast<std::size_t>(stride_)),
       lanes_(static_cast<std::size_t>(classes)),
+      tangent_intercepts_(needs.tangents > 0 ? static_cast<std::size_t>(stride_) : 0),
+      tangent_sums_(needs.tangents > 0 && needs.average ? static_cast<std::size_t>(stride_) : 0),
+      gathered_(needs.gathered ? weights_.size() : 0),
       received_(needs.received ? weights_.size() : 0),
       halves_(needs.halves ? 2 * weights_.size() : 0),
       seen_(needs.halves ? weights_.size() : 0),
@@ -26,17 +31,26 @@ Model<V>::Model(std::int64_t features, int classes, Needs needs)
 
 template <class V>
 ModelView<V> Model<V>::view() {
-    return {features_,
-            classes_,
-            stride_,
-            weights_.data(),
-            lanes_.data(),
-            received_.data(),
-            halves_.data(),
-            seen_.data(),
-            average_.data(),
-            scratch_.data(),
-            t_};
+    return {.features = features_,
+            .classes = classes_,
+            .stride = stride_,
+            .group = group_,
+            .tangents = needs_.tangents,
+            .diagonal = needs_.diagonal,
+            .weights = weights_.data(),
+            .lanes = lanes_.data(),
+            .tangent_intercepts = tangent_intercepts_.data(),
+            .tangent_sums = tangent_sums_.data(),
+            .gathered = gathered_.data(),
+            .received = received_.data(),
+            .halves = halves_.data(),
+            .seen = seen_.data(),
+            .average = average_.data(),
+            .scratch = scratch_.data(),
+            .rare = nullptr,
+            .rare_stride = 0,
+            .shared_intercepts = nullptr,
+            .t = t_};
 }
 
 template <class V>
@@ -81,7 +95,7 @@ bool Model<V>::store(V* coef, double* intercept, const std::vector<std::int64_t>
 template <class V>
 void Model<V>::load_average(const V* coef, const double* intercept, double steps) {
     for (int c = 0; c < classes_; ++c) {
-        lanes_[static_cast<std::size_t>(c)].average_intercept = intercept[c];
+        lanes_[static_cast<std::size_t>(c)].intercept_sum = steps * intercept[c];
         for (std::int64_t i = 0; i < features_; ++i)
             average_[static_cast<std::size_t>(i * stride_ + c)] = steps * static_cast<double>(coef[c * features_ + i]);
     }
@@ -92,7 +106,7 @@ void Model<V>::store_average(V* coef, double* intercept, const std::vector<std::
     for (int c = 0; c < classes_; ++c) {
         const Lane& lane = lanes_[static_cast<std::size_t>(c)];
         const std::int64_t place = places[static_cast<std::size_t>(c)];
-        intercept[place] = lane.average_intercept;
+        intercept[place] = lane.intercept_sum / steps;
         for (std::int64_t i = 0; i < features_; ++i) {
             const auto at = static_cast<std::size_t>(i * stride_ + c);
             const double sum = average_[at] + lane.average_scales * static_cast<double>(weights_[at]);
@@ -111,6 +125,7 @@ void Model<V>::copy_classes(const Model& other, const std::vector<int>& classes)
             const auto there = static_cast<std::size_t>(i * other.stride_ + from);
             weights_[at] = other.weights_[there];
             if (received_.size() != 0) received_[at] = other.received_[there];
+            if (gathered_.size() != 0) gathered_[at] = other.gathered_[there];
             if (average_.size() != 0) average_[at] = other.average_[there];
             if (halves_.size() != 0) {
                 halves_[2 * at] = other.halves_[2 * there];

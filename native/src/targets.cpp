@@ -40,10 +40,12 @@ void Targets::read(const std::int64_t* rows, std::size_t count, double* target, 
     read_column(sample_weight, rows, count, weight);
     if (kind == TargetKind::real || positive_weight.size() > 1) return;
     const double plus = kind == TargetKind::binary ? positive : class_ids[0];
+    const double sign[2] = {-1.0, 1.0};  // looked up: branches on labels would be predicted wrongly half the time
+    const double factor[2] = {negative_weight[0], positive_weight[0]};
     for (std::size_t i = 0; i < count; ++i) {
         const bool is_positive = target[i] == plus;
-        target[i] = is_positive ? 1.0 : -1.0;
-        weight[i] *= is_positive ? positive_weight[0] : negative_weight[0];
+        target[i] = sign[is_positive];
+        weight[i] *= factor[is_positive];
     }
 }
 

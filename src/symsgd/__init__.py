@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from symsgd import callbacks, data, losses, penalties, reference, schedules, strategies
+from symsgd import analysis, callbacks, combiners, data, losses, penalties, reference, schedules, strategies
 from symsgd.callbacks import History, PassRecord
 from symsgd.errors import DivergenceError, TrainingInterrupted
 from symsgd.estimators import Perceptron, SGDClassifier, SGDOneClassSVM, SGDRegressor
@@ -23,7 +23,9 @@ __all__ = [
     "SGDRegressor",
     "Start",
     "TrainingInterrupted",
+    "analysis",
     "callbacks",
+    "combiners",
     "data",
     "decision",
     "losses",

@@ -22,7 +22,8 @@ class PassRecord:
     """What is known after a pass.
 
     ``loss`` is the mean training loss, each row's measured before its own step; for several classes the mean over the
-    one-vs-rest problems still in training. ``objective`` adds the penalty, where a tolerance asks for it.
+    one-vs-rest problems still in training. ``objective`` adds the penalty, where a tolerance asks for it. ``merges`` is
+    how often a block became part of the model, 0 for strategies that have no blocks.
     """
 
     number: int
@@ -31,6 +32,12 @@ class PassRecord:
     loss: float
     objective: float | None = None
     validation_score: float | None = None
+    merges: int = 0
+
+    @property
+    def mean_block(self) -> float | None:
+        """Rows a merge; ``None`` without merges."""
+        return self.rows / self.merges if self.merges else None
 
 
 class Callback:

@@ -1,16 +1,43 @@
-"""The strategies: who trains which rows, and how the threads' models become one."""
+"""The strategies: who trains which rows, which weights are whose, and how the threads' models become one.
+
+A strategy is three choices: what is replicated per thread, which combiner merges the replicas
+(:mod:`symsgd.combiners`), and how threads meet. A page of the documentation each: docs/strategies/.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from symsgd._choices import Choice, resolve_choice
+from symsgd._choices import Choice, check_count, check_number, resolve_choice
+from symsgd.combiners import LARGEST_MATRIX, AdaGradMean, Combiner, Exact, Mean, Projected, Sum
+from symsgd.penalties import L1, ElasticNet, Lasso
+from symsgd.schedules import Constant, Schedule
+from symsgd.threads import available_cores
+
+if TYPE_CHECKING:
+    from symsgd.problem import Rule
 
 
 @dataclass(frozen=True)
 class Strategy(Choice):
     """Base of all strategies."""
+
+    @property
+    def soft_curvature(self) -> bool:
+        """Whether combiners look beyond the kinks of a loss."""
+        return False
+
+    def check(self, rule: Rule, shuffle: object) -> None:
+        """Raises ValueError if the strategy cannot train by this rule, and says why."""
+
+    def schedule(self, schedule: Schedule) -> Schedule:
+        """The schedule the training will follow: ``schedule``, unless the strategy brings its own."""
+        return schedule
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        """The strategy in the core's words."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -18,6 +45,250 @@ class Sequential(Strategy):
     """One thread, row after row: the run that every other strategy is compared with."""
 
     name: ClassVar[str] = "sequential"
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return {"kind": "sequential"}
+
+
+@dataclass(frozen=True)
+class _Racy(Strategy):
+    """Threads that change one model at any time."""
+
+    def check(self, rule: Rule, shuffle: object) -> None:
+        if isinstance(rule.penalty, (L1, ElasticNet, Lasso)):
+            raise ValueError(
+                f"strategy={self.name!r} does not work with penalty={rule.penalty.name!r}: beside each weight that "
+                "penalty keeps what the weight has paid, and threads that change the two at any time pay too often or "
+                "not at all; use a strategy in rounds ('mr-symsgd'), or penalty='l2'"
+            )
+        if rule.average_from:
+            raise ValueError(
+                f"strategy={self.name!r} does not work with average: its threads leave no sequence of models to take "
+                "the mean of; use a strategy in rounds ('mr-symsgd')"
+            )
+
+
+@dataclass(frozen=True)
+class Hogwild(_Racy):
+    """All threads step on one shared model, without locks; updates that meet may be lost (Recht et al. 2011)."""
+
+    name: ClassVar[str] = "hogwild"
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return {"kind": "hogwild", "threads": n_threads}
+
+
+@dataclass(frozen=True)
+class HogBatch(_Racy):
+    """Hogwild! in mini-batches: predictions of ``batch_size`` rows first, then their updates (Sallinen et al. 2016)."""
+
+    name: ClassVar[str] = "hogbatch"
+    batch_size: int = 16
+
+    def __post_init__(self) -> None:
+        check_count("batch_size", self.batch_size)
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return {"kind": "hogbatch", "threads": n_threads, "batch_size": self.batch_size}
+
+
+@dataclass(frozen=True)
+class RoundRobin(_Racy):
+    """Threads predict ``batch_size`` rows when they like, and update in turn: none is lost, and none is later than the
+    number of threads (Langford et al. 2009)."""
+
+    name: ClassVar[str] = "round-robin"
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        check_count("batch_size", self.batch_size)
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return {"kind": "round-robin", "threads": n_threads, "batch_size": min(self.batch_size, 512)}
+
+
+def _native_combiner(combiner: Combiner, n_features: int) -> dict[str, Any]:
+    match combiner:
+        case Exact(form, keep):
+            matrix = form == "matrix" or (form == "auto" and (keep or n_features <= LARGEST_MATRIX))
+            return {"combiner": "matrix" if matrix else "walk", "keep": keep}
+        case Projected(k):
+            return {"combiner": "projected", "k": k}
+        case _:
+            return {"combiner": combiner.name}
+
+
+def _native_rounds(combiner: Combiner, block_size: int, n_threads: int, n_features: int) -> dict[str, Any]:
+    # a round has a block a thread, whoever trains them: more threads than cores would only be in each other's way
+    return {
+        "kind": "rounds",
+        "threads": n_threads,
+        "cores": min(n_threads, available_cores()),
+        "block_size": block_size,
+        **_native_combiner(combiner, n_features),
+    }
+
+
+def _check_adagrad(strategy: Strategy, rule: Rule) -> None:
+    if rule.schedule.passive_aggressive:
+        raise ValueError(
+            f"strategy={strategy.name!r} brings AdaGrad's step sizes; schedule={rule.schedule.name!r} takes its own "
+            "from the margin, and there is no step that is both"
+        )
+    if isinstance(rule.penalty, Lasso):
+        raise ValueError(
+            f"strategy={strategy.name!r} has a step size for each weight; penalty='lasso' shrinks every weight at every "
+            "step by the same; use penalty='l1'"
+        )
+    if rule.loss.name == "one_class":
+        raise ValueError(
+            f"strategy={strategy.name!r} has a step size for each weight; the offset of the one-class loss follows one "
+            "step size at every row"
+        )
+
+
+@dataclass(frozen=True)
+class Averaging(Strategy):
+    """A thread trains its share of the pass alone; the models' mean starts the next pass (Zinkevich et al. 2010)."""
+
+    name: ClassVar[str] = "averaging"
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return _native_rounds(Mean(), 0, n_threads, n_features)
+
+
+@dataclass(frozen=True)
+class AllReduce(Strategy):
+    """Averaging with AdaGrad's rates, ``step_size`` / √G_i for weight i whatever the schedule says, and a mean in which
+    a thread's weight i counts by its G_i (Agarwal et al. 2014)."""
+
+    name: ClassVar[str] = "allreduce"
+    step_size: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_number("step_size", self.step_size, above=0.0)
+
+    def check(self, rule: Rule, shuffle: object) -> None:
+        _check_adagrad(self, rule)
+
+    def schedule(self, schedule: Schedule) -> Schedule:
+        return Constant(self.step_size)
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return _native_rounds(AdaGradMean(self.step_size), 0, n_threads, n_features)
+
+
+@dataclass(frozen=True)
+class ParameterServer(_Racy):
+    """A thread trains ``block_size`` rows on a copy of what they need and adds its movement to the model (Li et al.
+    2014)."""
+
+    name: ClassVar[str] = "parameter-server"
+    block_size: int = 256
+
+    def __post_init__(self) -> None:
+        check_count("block_size", self.block_size)
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return {
+            "kind": "parameter-server",
+            "threads": n_threads,
+            "block_size": self.block_size,
+            **_native_combiner(Sum(), n_features),
+        }
+
+
+def _check_combiner(combiner: object, accepted: tuple[type[Combiner], ...]) -> None:
+    if not isinstance(combiner, accepted):
+        names = ", ".join(kind.__name__ for kind in accepted)
+        raise ValueError(f"combiner={combiner!r} is not accepted; it must be one of symsgd.combiners: {names}")
+
+
+@dataclass(frozen=True)
+class MapReduce(Strategy):
+    """MR-SymSGD: rounds of one block of ``block_size`` rows a thread, all from the same model, merged in order.
+
+    It approximates the sequential run over the same rows in the same order, whatever the number of threads. Same data,
+    seed and number of threads give the same bits.
+    """
+
+    name: ClassVar[str] = "mr-symsgd"
+    combiner: Combiner = field(default_factory=Projected)
+    block_size: int = 64
+
+    def __post_init__(self) -> None:
+        check_count("block_size", self.block_size)
+        _check_combiner(self.combiner, (Exact, Projected, Sum, Mean, AdaGradMean))
+
+    @property
+    def soft_curvature(self) -> bool:
+        return bool(getattr(self.combiner, "soft_curvature", False))
+
+    def check(self, rule: Rule, shuffle: object) -> None:
+        if isinstance(self.combiner, AdaGradMean):
+            _check_adagrad(self, rule)
+        if isinstance(self.combiner, Exact) and self.combiner.keep:
+            wanted = {
+                "loss='squared_error'": rule.loss.name == "squared_error",
+                "penalty None or 'l2'": rule.penalty.name in ("none", "l2"),
+                "schedule='constant'": rule.schedule.name == "constant",
+                "shuffle=False": shuffle is False,
+                "no average": not rule.average_from,
+            }
+            missing = [need for need, there in wanted.items() if not there]
+            if missing:
+                raise ValueError(
+                    f"combiner=Exact(keep=True) needs {' and '.join(missing)}: only then are a block's combiners the "
+                    "same in every pass"
+                )
+
+    def schedule(self, schedule: Schedule) -> Schedule:
+        return Constant(self.combiner.step_size) if isinstance(self.combiner, AdaGradMean) else schedule
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        return _native_rounds(self.combiner, self.block_size, n_threads, n_features)
+
+
+@dataclass(frozen=True)
+class Async(_Racy):
+    """Async-SymSGD: frequent features are merged with a combiner when a thread's block ends, without waiting for the
+    others; all other weights are shared as in Hogwild!.
+
+    A feature is frequent if at least ``frequent_threshold`` of ``frequent_sample`` rows have it. Runs differ from one
+    another when there is more than one thread.
+    """
+
+    name: ClassVar[str] = "async-symsgd"
+    combiner: Combiner = field(default_factory=Projected)
+    block_size: int = 256
+    frequent_threshold: float = 0.1
+    frequent_sample: int = 1000
+
+    def __post_init__(self) -> None:
+        check_count("block_size", self.block_size)
+        check_number("frequent_threshold", self.frequent_threshold, at_least=0.0, at_most=1.0)
+        check_count("frequent_sample", self.frequent_sample)
+        _check_combiner(self.combiner, (Exact, Projected, Sum))
+        if isinstance(self.combiner, Exact) and (self.combiner.form == "walk" or self.combiner.keep):
+            raise ValueError(
+                "Async merges blocks as they end, so there is no second walk and no block that comes again; "
+                "combiner=Exact(form='matrix') keeps a matrix over the frequent features"
+            )
+
+    @property
+    def soft_curvature(self) -> bool:
+        return bool(getattr(self.combiner, "soft_curvature", False))
+
+    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+        combiner = Exact(form="matrix") if isinstance(self.combiner, Exact) else self.combiner
+        return {
+            "kind": "asynchronous",
+            "threads": n_threads,
+            "block_size": self.block_size,
+            "frequent": self.frequent_threshold,
+            "sample": self.frequent_sample,
+            **_native_combiner(combiner, n_features),
+        }
 
 
 @dataclass(frozen=True)
@@ -27,10 +298,15 @@ class Auto(Strategy):
     name: ClassVar[str] = "auto"
 
     def decide(self) -> tuple[Strategy, str]:
-        return Sequential(), "sequential: the only strategy of this version"
+        return Sequential(), "sequential: what auto chooses in this version; name another strategy to use more threads"
 
 
-STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Sequential, Auto)}
+STRATEGIES: dict[str, type[Strategy]] = {
+    strategy.name: strategy
+    for strategy in (
+        Sequential, Hogwild, HogBatch, RoundRobin, Averaging, AllReduce, ParameterServer, MapReduce, Async, Auto,
+    )
+}  # fmt: skip
 
 
 def resolve(strategy: str | Strategy) -> tuple[Strategy, str]:

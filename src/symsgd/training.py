@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -137,9 +137,11 @@ def train(
     TrainingInterrupted : Ctrl-C; ``.result`` has the model so far
     """
     listeners = as_callbacks(callbacks)
-    _, reason = strategies.resolve(strategy)
+    chosen, reason = strategies.resolve(strategy)
     threads = resolve_threads(n_threads, "n_threads")
     rule = Rule.check(losses.resolve(loss), penalties.resolve(penalty), schedules.resolve(schedule), average)
+    chosen.check(rule, shuffle)
+    rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     check_count("n_passes", n_passes)
     check_count("patience", patience)
     if tol is not None:
@@ -160,6 +162,8 @@ def train(
             intercept_decay=SPARSE_INTERCEPT_DECAY if data.sparse else 1.0,
             track_norms=tol is not None and early_stopping is None,
             repeats=not data.canonical,
+            soft_curvature=chosen.soft_curvature,
+            strategy=_core.Strategy(**chosen.native(threads, data.n_features)),
             order=_order(shuffle, data.n_rows),
             seed=_check_seed(seed),
             held_out=None if early_stopping is None else judge.held_out_bytes(),
@@ -194,15 +198,17 @@ def _pass_by_pass(
             listener.on_start(n_passes, n_rows)
         for number in range(1, n_passes + 1):
             before = time.perf_counter()
-            rows, loss, objective = run.native.run_pass()
+            sums = run.native.run_pass()
             seconds = time.perf_counter() - before
+            loss, objective = sums.loss, sums.objective
             # predictions overflow before the weights do, and clipped gradients can hide it from the weights for good
             if not all(map(math.isfinite, loss)) or not run.store():
                 raise DivergenceError(number, run.result(finite=True))
             record = PassRecord(
                 number=number,
                 seconds=seconds,
-                rows=rows,
+                rows=sums.rows,
+                merges=sums.merges,
                 loss=math.fsum(loss) / len(loss),
                 objective=None if tol is None or judge.stops else math.fsum(objective) / len(objective),
                 validation_score=judge.eval_score(*run.predicting()),

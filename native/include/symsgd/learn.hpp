@@ -27,9 +27,10 @@ struct Rule {
     double intercept_decay = 1.0;  // κ: 0.01 for sparse rows, as in scikit-learn
     double intercept_pull = 0.0;   // ν of the one-class SVM
     bool one_class = false;
-    double average_from = 0.0;  // the step from which iterates are averaged; 0: never
-    bool track_norms = false;   // keep the norms that turn losses into objectives
-    bool repeats = false;       // a row may have a feature more than once
+    double average_from = 0.0;    // the step from which iterates are averaged; 0: never
+    bool track_norms = false;     // keep the norms that turn losses into objectives
+    bool repeats = false;         // a row may have a feature more than once
+    bool soft_curvature = false;  // tangents use the secant of the gradient, for losses whose gradient jumps
 };
 
 // Rows `order[0 … count)`, their targets and weights (see Targets::read); `order[count … known)` come next and are only
@@ -45,10 +46,31 @@ struct Block {
     const double* negative_weight;
 };
 
+// Steps computed but not yet made: `stride` numbers a row for the weights, one a class for the intercepts.
+template <class V>
+struct Delayed {
+    V* steps;
+    double* moves;
+};
+
 template <class Rows>
-struct RowKernels {
+struct SplitKernel {};  // dense rows have every feature: there is nothing to sort
+
+template <class V, class I>
+struct SplitKernel<SparseRows<V, I>> {
+    void (*learn_split)(const SplitRows<V, I>&, const Block&, const Rule&, ModelView<V>&);
+};
+
+template <class Rows>
+struct RowKernels : SplitKernel<Rows> {
     using V = typename Rows::Value;
+    // `model` belongs to the caller
     void (*learn)(const Rows&, const Block&, const Rule&, ModelView<V>&);
+    // its weights and intercepts are everybody's; lanes and scratch are the caller's
+    void (*learn_shared)(const Rows&, const Block&, const Rule&, ModelView<V>&);
+    // the same in two parts: all predictions of the block, then all its updates
+    void (*delay_shared)(const Rows&, const Block&, const Rule&, ModelView<V>&, const Delayed<V>&);
+    void (*apply_shared)(const Rows&, const Block&, const Rule&, ModelView<V>&, const Delayed<V>&);
     // scores[row × classes + class] = x·w + b for rows [begin, end); weights are features × stride, side by side
     void (*decide)(const Rows&, std::int64_t begin, std::int64_t end, const V* weights, int classes, int stride,
                    const double* intercept, V* scores);
@@ -58,14 +80,19 @@ template <class V>
 struct ModelKernels {
     void (*finish_pass)(const Rule&, ModelView<V>&);  // brings lazy penalties and sums up to date
     void (*measure)(ModelView<V>&);                   // recomputes the sums of squares and sizes the lanes keep
+    // see merge.hpp
+    void (*project)(const ModelView<V>&, const V* initial, const V* moved, V* v);
+    void (*correct)(const ModelView<V>&, const V* initial, const V* v, V* out);
+    void (*draw_projection)(const std::uint32_t* seeds, std::int64_t rows, int columns, std::int64_t stride, int k,
+                            V* out);
 };
+
+template <class... Rows>
+using RowKernelsTuple = std::tuple<RowKernels<Rows>...>;
 
 struct Kernels {
     const char* name;
-    std::tuple<RowKernels<SparseRows<float, std::int32_t>>, RowKernels<SparseRows<float, std::int64_t>>,
-               RowKernels<SparseRows<double, std::int32_t>>, RowKernels<SparseRows<double, std::int64_t>>,
-               RowKernels<DenseRows<float>>, RowKernels<DenseRows<double>>>
-        rows;
+    ForAllRows<RowKernelsTuple> rows;
     std::tuple<ModelKernels<float>, ModelKernels<double>> models;
 
     template <class Rows>

@@ -2,8 +2,9 @@
 //
 // Each is a small header in losses/ and one line in SYMSGD_LOSSES below. `gradient` and `curvature` are written
 // once for numbers and for vectors of numbers (R may be a vector of the compiler's), so they use arithmetic,
-// comparisons and ?: alone. A loss may also give `likelihood`, the factor whose −log is its value: the loop then
-// multiplies instead of taking a logarithm a row. `bounded_gradient` says that g needs no clipping.
+// comparisons and ?: alone. A loss may also give, with its gradient, the likelihood whose −log is its value: the
+// loop then multiplies instead of taking a logarithm a row. `bounded_gradient` says that g needs no clipping, `jumps`
+// that g is not continuous, so that h, being 0, tells nothing of how g changes.
 #pragma once
 
 #include <cmath>
@@ -54,6 +55,10 @@ template <class F>
 #undef SYMSGD_CASE
     }
     __builtin_unreachable();
+}
+
+inline bool gradient_jumps(const Loss& loss) {
+    return visit(loss, []<class L>(const L&) { return requires { L::jumps; }; });
 }
 
 }  // namespace symsgd

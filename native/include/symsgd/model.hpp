@@ -3,6 +3,11 @@
 // A weight is stored unscaled: true weight = lane.scale × weights[feature × stride + class], so that L2 costs one
 // multiplication a step. The weights of a feature for all classes lie side by side, padded to `stride`, so that one
 // walk over a row trains every class.
+//
+// A model that will be merged carries *tangents* beside each weight: columns of M A, where M is the derivative of the
+// training so far in the weights it began with and A what those columns began as. A class then takes up a `group` of
+// numbers: its weight, its tangents, and the columns that follow the penalty alone (see merge.hpp). They share the
+// class's scale, and one vector load serves the prediction and the combiner.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +29,14 @@ struct Lane {
     double sizes = 0.0;      // Σ |stored|
     double norm2 = 0.0;      // Σ true² as the objective sees it: after the last step that moved the weights
     double norm1 = 0.0;
-    double average_intercept = 0.0;
+    double rare_scale = 1.0;  // Async-SymSGD: of the weights that are shared
+    double rare_inverse = 1.0;
+    double response = 0.0;        // ∂u/∂p of the step under way, for the tangents
+    double folded = 1.0;          // product of the scales that rescaling has made 1: all decay so far is folded × scale
+    double folded_sum = 0.0;      // its sum over the averaged iterates, likewise: with folded × average_scales
+    double drift = 0.0;           // how far predictions were off for being stale in the last round (soft curvature)
+    double gathered = 0.0;        // AdaGrad: Σ g² of the intercept
+    double intercept_sum = 0.0;   // of the iterates that are averaged
     double average_scales = 0.0;  // Σ scale over the steps averaged since the last rescaling
     double loss = 0.0;            // sums over the pass
     double objective = 0.0;
@@ -36,29 +48,43 @@ template <class V>
 struct ModelView {
     std::int64_t features;
     int classes;
-    int stride;
+    int stride;    // numbers a feature takes up
+    int group;     // of which each class: 1 without tangents
+    int tangents;  // columns of M A, after the weight
+    int diagonal;  // columns that follow the penalty alone, after those
     V* weights;
     Lane* lanes;
-    V* received;      // L1: penalty each weight has received (scikit-learn's q); null without
-    V* halves;        // Lasso: w₊ and w₋ of each weight, side by side; null without
-    double* seen;     // Lasso: `owed` when the weight was last brought up to date; null without
-    double* average;  // averaging: corrections, mean = (average + average_scales × stored) / steps; null without
-    V* scratch;       // 3 × stride numbers for the step under way
-    double t;         // the number of the next step, from 1
+    V* tangent_intercepts;  // the intercepts' rows of M A, `stride` of them
+    V* tangent_sums;        // averaging: their sums over the iterates
+    V* gathered;            // AdaGrad: Σ g² of each weight; null without
+    V* received;            // L1: penalty each weight has received (scikit-learn's q); null without
+    V* halves;              // Lasso: w₊ and w₋ of each weight, side by side; null without
+    double* seen;           // Lasso: `owed` when the weight was last brought up to date; null without
+    double* average;        // averaging: corrections, mean = (average + average_scales × stored) / steps; null without
+    V* scratch;             // 3 × stride numbers for the step under way
+    V* rare;                // Async-SymSGD: the weights that are shared, `rare_stride` apart; null without
+    int rare_stride;
+    double* shared_intercepts;  // Hogwild!: in place of the lanes'; null without
+    double t;                   // the number of the next step, from 1
+};
+
+// What a model has besides its weights.
+struct ModelNeeds {
+    bool received = false;
+    bool halves = false;
+    bool average = false;
+    bool gathered = false;
+    int tangents = 0;
+    int diagonal = 0;
 };
 
 template <class V>
 class Model {
 public:
-    struct Needs {
-        bool received = false;
-        bool halves = false;
-        bool average = false;
-    };
-
-    Model(std::int64_t features, int classes, Needs needs);
+    Model(std::int64_t features, int classes, ModelNeeds needs);
 
     ModelView<V> view();
+    const ModelNeeds& needs() const { return needs_; }
     void set_t(double t) { t_ = t; }
     double t() const { return t_; }
     std::vector<Lane>& lanes() { return lanes_; }
@@ -79,9 +105,14 @@ public:
 private:
     std::int64_t features_;
     int classes_;
+    ModelNeeds needs_;
+    int group_;
     int stride_;
     Array<V> weights_;
     std::vector<Lane> lanes_;
+    Array<V> tangent_intercepts_;
+    Array<V> tangent_sums_;
+    Array<V> gathered_;
     Array<V> received_;
     Array<V> halves_;
     Array<double> seen_;

@@ -33,6 +33,9 @@ public:
     // The number of places in a pass, held-out rows included.
     std::int64_t places() const { return rows_; }
 
+    // Whether any rows are held out.
+    bool leaves_out() const { return held_out_ != nullptr; }
+
     // Writes the rows at places [begin, end) of this pass to `out` and returns how many were written: fewer than
     // end − begin where rows are held out. `out` has room for end − begin rows.
     std::size_t write(std::int64_t begin, std::int64_t end, std::int64_t* out) const;

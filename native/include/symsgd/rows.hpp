@@ -30,6 +30,20 @@ struct DenseRows {
     std::int64_t features;
 };
 
+// Rows of a block whose entries have been sorted: `common` counts features by their place among the frequent ones,
+// `rare` is as it was. The two have the same rows.
+template <class V, class I>
+struct SplitRows {
+    using Value = V;
+    SparseRows<V, std::int32_t> common;
+    SparseRows<V, I> rare;
+};
+
+// F<every type of rows there is>.
+template <template <class...> class F>
+using ForAllRows = F<SparseRows<float, std::int32_t>, SparseRows<float, std::int64_t>, SparseRows<double, std::int32_t>,
+                     SparseRows<double, std::int64_t>, DenseRows<float>, DenseRows<double>>;
+
 // What one row looks like to the kernels.
 template <class V, class I>
 struct SparseRow {

@@ -21,4 +21,13 @@ struct Schedule {
     double t0 = 0.0;  // optimal: see optimal_start
 };
 
+constexpr bool is_passive_aggressive(const Schedule& schedule) {
+    return schedule.kind == ScheduleKind::passive_aggressive1 || schedule.kind == ScheduleKind::passive_aggressive2;
+}
+
+// Over `count` steps from number t on, for a class whose lane holds `step_size`: the sum of the step sizes, and the
+// product of max(0, 1 − step × l2).
+double sum_of_steps(const Schedule& schedule, double step_size, double t, std::int64_t count);
+double product_of_decays(const Schedule& schedule, double step_size, double l2, double t, std::int64_t count);
+
 }  // namespace symsgd

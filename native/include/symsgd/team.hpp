@@ -1,8 +1,9 @@
-// Threads for work that is cut into independent pieces: predictions and checks of the input.
+// Threads: for work that is cut into independent pieces (predictions, checks of the input), and for strategies.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -12,21 +13,18 @@
 
 namespace symsgd {
 
-// Calls work(begin, end) for pieces of [0, count), `piece` long at most, on up to `threads` threads of which the caller
-// is one. Pieces are taken as threads become free. The first exception is thrown again once all have ended.
+// Calls work(0) on the calling thread and work(1) … work(threads − 1) on others, or on fewer where no more are to be
+// had. The first exception is thrown again once all have ended; `work` sees to it that they do.
 template <class Work>
-void in_pieces(std::int64_t count, std::int64_t piece, int threads, Work&& work) {
-    const std::int64_t pieces = (count + piece - 1) / piece;
-    std::atomic<std::int64_t> next{0};
+void run_team(int threads, Work&& work) {
     std::exception_ptr failure;
     std::mutex failing;
-    const auto take = [&] {
+    const auto attempt = [&](int worker) {
         try {
-            for (std::int64_t p = next++; p < pieces; p = next++) work(p * piece, std::min(count, (p + 1) * piece));
+            work(worker);
         } catch (...) {
             const std::lock_guard lock(failing);
             if (!failure) failure = std::current_exception();
-            next = pieces;
         }
     };
     {
@@ -36,17 +34,49 @@ void in_pieces(std::int64_t count, std::int64_t piece, int threads, Work&& work)
                 for (std::thread& thread : threads) thread.join();
             }
         } helpers;
-        const auto wanted = std::min<std::int64_t>(threads, pieces) - 1;
-        for (std::int64_t t = 0; t < wanted; ++t) {
+        for (int worker = 1; worker < threads; ++worker) {
             try {
-                helpers.threads.emplace_back(take);
+                helpers.threads.emplace_back(attempt, worker);
             } catch (const std::system_error&) {
-                break;  // no more threads to be had: those there are do the work
+                break;
             }
         }
-        take();
+        attempt(0);
     }
     if (failure) std::rethrow_exception(failure);
+}
+
+// Calls work(begin, end) for pieces of [0, count), `piece` long at most, on up to `threads` threads of which the caller
+// is one. Pieces are taken as threads become free.
+template <class Work>
+void in_pieces(std::int64_t count, std::int64_t piece, int threads, Work&& work) {
+    const std::int64_t pieces = (count + piece - 1) / piece;
+    std::atomic<std::int64_t> next{0};
+    run_team(static_cast<int>(std::min<std::int64_t>(threads, pieces)), [&](int) {
+        try {
+            for (std::int64_t p = next++; p < pieces; p = next++) work(p * piece, std::min(count, (p + 1) * piece));
+        } catch (...) {
+            next = pieces;
+            throw;
+        }
+    });
+}
+
+// Waits until ready() says so: spins for some microseconds, since what strategies wait for is mostly that near, then
+// lets other threads run, then sleeps.
+template <class Ready>
+void wait_until(Ready&& ready) {
+    for (int tries = 0; !ready(); ++tries) {
+        if (tries < 1000) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        } else if (tries < 1100) {
+            std::this_thread::yield();
+        } else {
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+    }
 }
 
 }  // namespace symsgd

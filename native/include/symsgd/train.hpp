@@ -3,32 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "symsgd/learn.hpp"
-#include "symsgd/order.hpp"
-#include "symsgd/targets.hpp"
+#include "symsgd/strategy.hpp"
 
 namespace symsgd {
 
-using AnyRows =
-    std::variant<SparseRows<float, std::int32_t>, SparseRows<float, std::int64_t>, SparseRows<double, std::int32_t>,
-                 SparseRows<double, std::int64_t>, DenseRows<float>, DenseRows<double>>;
-
-// Asked every few milliseconds while a pass runs, always on the thread that runs it; true ends the pass after the rows
-// under way.
-using ShouldStop = std::function<bool()>;
-
-struct PassSums {
-    std::int64_t rows = 0;          // trained in this pass
-    std::vector<double> loss;       // mean over the rows, per class
-    std::vector<double> objective;  // mean loss plus penalty, per class; equal to loss if norms are not tracked
-    bool stopped = false;           // ShouldStop said so
-};
+using AnyRows = ForAllRows<std::variant>;
 
 // The model in the type of the rows.
 template <class V>
@@ -46,15 +30,6 @@ public:
     virtual double step_size(int c) const = 0;
     virtual Model<V>& model() = 0;
     virtual double averaged_steps() const = 0;  // iterates in the mean so far
-};
-
-struct TrainingSpec {
-    Targets targets;
-    Rule rule;
-    OrderKind order = OrderKind::window;
-    std::uint32_t seed = 0;
-    const std::uint8_t* held_out = nullptr;
-    double t = 1.0;  // number of the first step
 };
 
 template <class Rows>

@@ -13,15 +13,18 @@ namespace {
 template <class V>
 [[gnu::noinline]] void rescale(ModelView<V>& model, Lane& lane, int c) {
     const V scale = static_cast<V>(lane.scale);
-    V* weights = model.weights + c;
-    double* average = model.average == nullptr ? nullptr : model.average + c;
     for (std::int64_t i = 0; i < model.features; ++i) {
-        V& weight = weights[i * model.stride];
-        if (average != nullptr) average[i * model.stride] += lane.average_scales * static_cast<double>(weight);
-        weight *= scale;
+        const std::int64_t first = i * model.stride + c * model.group;
+        for (std::int64_t at = first; at < first + model.group; ++at) {
+            V& weight = model.weights[at];
+            if (model.average != nullptr) model.average[at] += lane.average_scales * static_cast<double>(weight);
+            weight *= scale;
+        }
     }
     lane.squares *= lane.scale * lane.scale;
     lane.sizes *= lane.scale;
+    lane.folded_sum += lane.folded * lane.average_scales;
+    lane.folded *= lane.scale;
     lane.average_scales = 0.0;
     lane.scale = 1.0;
     lane.inverse = 1.0;
@@ -42,11 +45,15 @@ SYMSGD_INLINE void observe(ModelView<V>& model, Lane& lane, std::int64_t at, V b
 
 // L1 by cumulative truncation (Tsuruoka et al. 2009): a weight in the row moves towards zero by what it still owes,
 // lane.owed in all so far, and never across it. `received` is what it has been given, signed.
+//
+// The tangents of (w, q) follow: where the weight is kept, dw′ = dw − dq and dq′ = 0; where it is cut, dw′ = 0 and
+// dq′ = dq − dw.
 template <class Row, class V>
 SYMSGD_INLINE void truncate(const Row& row, ModelView<V>& model, Lane& lane, int c, bool measured) {
     const double owed = lane.owed;
+    const int columns = model.tangents + model.diagonal;
     for (std::int64_t j = 0; j < row.count; ++j) {
-        const std::int64_t at = feature(row, j) * model.stride + c;
+        const std::int64_t at = feature(row, j) * model.stride + c * model.group;
         const V before = model.weights[at];
         const double received = model.received[at];
         V after = before;
@@ -57,17 +64,30 @@ SYMSGD_INLINE void truncate(const Row& row, ModelView<V>& model, Lane& lane, int
         model.weights[at] = after;
         model.received[at] = static_cast<V>(received + lane.scale * (static_cast<double>(after) - before));
         observe(model, lane, at, before, after, measured);
+        for (std::int64_t k = at + 1; k <= at + columns; ++k) {
+            const V tangent = model.weights[k];
+            const V kept = after != 0 ? tangent - model.received[k] * static_cast<V>(lane.inverse) : V{};
+            model.received[k] = after != 0 ? V{} : model.received[k] - tangent * static_cast<V>(lane.scale);
+            model.weights[k] = kept;
+            observe(model, lane, k, tangent, kept, false);
+        }
     }
 }
 
 // The paper's Lasso. Both halves of every weight shrink by step × l1 at every step, whether the row has the feature or
-// not; since nothing else moves an unseen weight, it can catch up when it is next needed.
+// not; since nothing else moves an unseen weight, it can catch up when it is next needed. The tangents of a half that
+// is cut to zero are zero.
 template <class V>
 SYMSGD_INLINE void set_halves(ModelView<V>& model, Lane& lane, std::int64_t at, V positive, V negative) {
     model.halves[2 * at] = positive;
     model.halves[2 * at + 1] = negative;
     model.seen[at] = lane.owed;
     model.weights[at] = positive - negative;
+    for (std::int64_t k = at + 1; k <= at + model.tangents + model.diagonal; ++k) {
+        if (!(positive > 0)) model.halves[2 * k] = 0;
+        if (!(negative > 0)) model.halves[2 * k + 1] = 0;
+        model.weights[k] = model.halves[2 * k] - model.halves[2 * k + 1];
+    }
 }
 
 template <class V>
@@ -80,16 +100,24 @@ SYMSGD_INLINE void catch_up(ModelView<V>& model, Lane& lane, std::int64_t at) {
 
 template <class Row, class V>
 SYMSGD_INLINE void catch_up(const Row& row, ModelView<V>& model, Lane& lane, int c) {
-    for (std::int64_t j = 0; j < row.count; ++j) catch_up(model, lane, feature(row, j) * model.stride + c);
+    for (std::int64_t j = 0; j < row.count; ++j)
+        catch_up(model, lane, feature(row, j) * model.stride + c * model.group);
 }
 
-// One step of it: w_s ← max(0, w_s − step × l1 + s u x). Rows come without repeated indices (the caller sees to it).
+// One step of it: w_s ← max(0, w_s − step × l1 + s u x), and its tangents with their own u. Rows come without repeated
+// indices (the caller sees to it).
 template <class Row, class V>
-SYMSGD_INLINE void step_halves(const Row& row, ModelView<V>& model, Lane& lane, int c, double u, double shrink) {
+SYMSGD_INLINE void step_halves(const Row& row, ModelView<V>& model, Lane& lane, int c, double u, int tangents,
+                               const V* tangent_steps, double shrink) {
     lane.owed += shrink;
     for (std::int64_t j = 0; j < row.count; ++j) {
-        const std::int64_t at = feature(row, j) * model.stride + c;
+        const std::int64_t at = feature(row, j) * model.stride + c * model.group;
         const double move = u * static_cast<double>(row.value[j]);
+        for (int k = 1; k <= tangents; ++k) {
+            const V by = tangent_steps[k] * row.value[j];
+            model.halves[2 * (at + k)] += by;
+            model.halves[2 * (at + k) + 1] -= by;
+        }
         set_halves(model, lane, at, static_cast<V>(greater(0.0, model.halves[2 * at] - shrink + move)),
                    static_cast<V>(greater(0.0, model.halves[2 * at + 1] - shrink - move)));
     }
@@ -100,7 +128,7 @@ void measure(ModelView<V>& model) {
     for (int c = 0; c < model.classes; ++c) {
         double squares = 0, sizes = 0;
         for (std::int64_t i = 0; i < model.features; ++i) {
-            const double weight = model.weights[i * model.stride + c];
+            const double weight = model.weights[i * model.stride + c * model.group];
             squares += weight * weight;
             sizes += __builtin_fabs(weight);
         }
@@ -118,7 +146,7 @@ void finish_pass(const Rule& rule, ModelView<V>& model) {
         if (rule.penalty.kind == PenaltyKind::halves) {
             double sizes = 0;
             for (std::int64_t i = 0; i < model.features; ++i) {
-                const std::int64_t at = i * model.stride + c;
+                const std::int64_t at = i * model.stride + c * model.group;
                 catch_up(model, lane, at);
                 sizes += static_cast<double>(model.halves[2 * at]) + model.halves[2 * at + 1];
             }

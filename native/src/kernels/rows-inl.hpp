@@ -34,22 +34,40 @@ SYMSGD_INLINE std::int64_t feature(const DenseRow<V>&, std::int64_t j) {
     return j;
 }
 
+// A row of a block whose entries have been sorted into frequent and rare ones.
+template <class V, class I>
+struct SplitRow {
+    SparseRow<V, std::int32_t> common;
+    SparseRow<V, I> rare;
+};
+
+template <class V, class I>
+SYMSGD_INLINE SplitRow<V, I> row_at(const SplitRows<V, I>& rows, std::int64_t r) {
+    return {row_at(rows.common, r), row_at(rows.rare, r)};
+}
+
+template <int lines>
+SYMSGD_INLINE void prefetch_lines(const void* from) {
+    for (int k = 0; k < lines; ++k) __builtin_prefetch(static_cast<const char*>(from) + 64 * k);
+}
+
 // Fetches a row into the cache; `later` is a row further on, of which only the place is fetched. Two lines each are
-// fetched whatever the length: for short rows a loop's mispredicted end would cost more than it saves.
+// fetched whatever the length, and then 64 entries at a time: a loop's mispredicted end costs more than the lines that
+// are too many, which belong to the row stored next.
 template <class V, class I>
 SYMSGD_INLINE void prefetch(const SparseRows<V, I>& rows, std::int64_t r, std::int64_t later) {
+    constexpr std::int64_t first = 128 / (sizeof(I) > sizeof(V) ? sizeof(I) : sizeof(V));
+    constexpr std::int64_t slack = 16;  // for rows that begin within a line
     const I start = rows.start[r];
+    const I* index = rows.index + start;
+    const V* value = rows.value + start;
     const std::int64_t count = static_cast<std::int64_t>(rows.start[r + 1] - start);
-    const char* index = reinterpret_cast<const char*>(rows.index + start);
-    const char* value = reinterpret_cast<const char*>(rows.value + start);
-    __builtin_prefetch(index);
-    __builtin_prefetch(index + 64);
-    __builtin_prefetch(value);
-    __builtin_prefetch(value + 64);
-    const std::int64_t index_bytes = count * static_cast<std::int64_t>(sizeof(I)) + 64;
-    const std::int64_t value_bytes = count * static_cast<std::int64_t>(sizeof(V)) + 64;
-    for (std::int64_t b = 128; b < index_bytes; b += 64) __builtin_prefetch(index + b);
-    for (std::int64_t b = 128; b < value_bytes; b += 64) __builtin_prefetch(value + b);
+    prefetch_lines<2>(index);
+    prefetch_lines<2>(value);
+    for (std::int64_t j = first; j < count + slack; j += 64) {
+        prefetch_lines<sizeof(I)>(index + j);
+        prefetch_lines<sizeof(V)>(value + j);
+    }
     __builtin_prefetch(rows.start + later);
 }
 
@@ -63,6 +81,11 @@ SYMSGD_INLINE std::size_t fetch_distance(const SparseRows<V, I>& rows) {
 template <class V>
 SYMSGD_INLINE std::size_t fetch_distance(const DenseRows<V>& rows) {
     return rows.features > 200 ? 1 : 4;
+}
+
+template <class V, class I>
+SYMSGD_INLINE std::size_t fetch_distance(const SplitRows<V, I>&) {
+    return 0;  // its rows are in the cache already
 }
 
 // Fetches the weights of a row.
@@ -81,115 +104,125 @@ SYMSGD_INLINE void prefetch(const DenseRows<V>& rows, std::int64_t r, std::int64
     for (std::int64_t b = 0; b < bytes && b < 4096; b += 64) __builtin_prefetch(value + b);
 }
 
-// x·w of one model.
-template <class V, class I>
-SYMSGD_INLINE V dot(const SparseRow<V, I>& row, const V* w) {
-    constexpr int wide = smallest(vector_lanes<V>, 32 / static_cast<int>(sizeof(V)));
-    constexpr int narrow = 16 / static_cast<int>(sizeof(V));
+// x·w of one model. Here and below, w is Plain or Relaxed.
+template <class V, class I, class W>
+SYMSGD_INLINE V dot(const SparseRow<V, I>& row, const W& w) {
+    constexpr int lanes = 16 / static_cast<int>(sizeof(V));
+    constexpr auto each = std::make_index_sequence<lanes>();
     const I* index = row.index;
     const V* value = row.value;
     const std::int64_t count = row.count;
     std::int64_t j = 0;
-    Vector<V, wide> sums{};
-    for (; j + wide <= count; j += wide)
-        sums += gather(w, index + j, std::make_index_sequence<wide>()) * load<V, wide>(value + j);
-    V total = sum<V, wide>(sums);
-    if constexpr (narrow < wide) {
-        if (j + narrow <= count) {
-            total +=
-                sum<V, narrow>(gather(w, index + j, std::make_index_sequence<narrow>()) * load<V, narrow>(value + j));
-            j += narrow;
-        }
+    Vector<V, lanes> even{}, odd{};
+    for (; j + 2 * lanes <= count; j += 2 * lanes) {
+        even += gather(w, index + j, each) * load<V, lanes>(value + j);
+        odd += gather(w, index + j + lanes, each) * load<V, lanes>(value + j + lanes);
+    }
+    if (j + lanes <= count) {
+        even += gather(w, index + j, each) * load<V, lanes>(value + j);
+        j += lanes;
     }
     V rest = 0;
-    if (j < count) rest = value[j] * w[index[j]];
-    if constexpr (narrow > 2) {
-        if (j + 1 < count) rest += value[j + 1] * w[index[j + 1]];
-        if (j + 2 < count) rest += value[j + 2] * w[index[j + 2]];
+    if (j < count) rest = value[j] * w.get(index[j]);
+    if constexpr (lanes > 2) {
+        if (j + 1 < count) rest += value[j + 1] * w.get(index[j + 1]);
+        if (j + 2 < count) rest += value[j + 2] * w.get(index[j + 2]);
     }
-    return total + rest;
+    return sum<V, lanes>(even + odd) + rest;
 }
 
-template <class V>
-SYMSGD_INLINE V dot(const DenseRow<V>& row, const V* w) {
+template <class V, class W>
+SYMSGD_INLINE V dot(const DenseRow<V>& row, const W& w) {
     constexpr int lanes = vector_lanes<V>;
     const V* x = row.value;
     const std::int64_t count = row.count;
     std::int64_t j = 0;
     Vector<V, lanes> a{}, b{}, c{}, d{};
     for (; j + 4 * lanes <= count; j += 4 * lanes) {
-        a += load<V, lanes>(x + j) * load<V, lanes>(w + j);
-        b += load<V, lanes>(x + j + lanes) * load<V, lanes>(w + j + lanes);
-        c += load<V, lanes>(x + j + 2 * lanes) * load<V, lanes>(w + j + 2 * lanes);
-        d += load<V, lanes>(x + j + 3 * lanes) * load<V, lanes>(w + j + 3 * lanes);
+        a += load<V, lanes>(x + j) * w.template get_vector<lanes>(j);
+        b += load<V, lanes>(x + j + lanes) * w.template get_vector<lanes>(j + lanes);
+        c += load<V, lanes>(x + j + 2 * lanes) * w.template get_vector<lanes>(j + 2 * lanes);
+        d += load<V, lanes>(x + j + 3 * lanes) * w.template get_vector<lanes>(j + 3 * lanes);
     }
-    for (; j + lanes <= count; j += lanes) a += load<V, lanes>(x + j) * load<V, lanes>(w + j);
+    for (; j + lanes <= count; j += lanes) a += load<V, lanes>(x + j) * w.template get_vector<lanes>(j);
     V rest = 0;
-    for (; j < count; ++j) rest += x[j] * w[j];
+    for (; j < count; ++j) rest += x[j] * w.get(j);
     return sum<V, lanes>((a + b) + (c + d)) + rest;
 }
 
+template <class W, class V>
+SYMSGD_INLINE void raise(const W& w, std::int64_t i, V by) {
+    w.set(i, w.get(i) + by);
+}
+
 // w ← w + u x of one model.
-template <class V, class I>
-SYMSGD_INLINE void add(const SparseRow<V, I>& row, V u, V* w) {
-    constexpr int narrow = 16 / static_cast<int>(sizeof(V));
+template <class V, class I, class W>
+SYMSGD_INLINE void add(const SparseRow<V, I>& row, V u, const W& w) {
+    constexpr int lanes = 16 / static_cast<int>(sizeof(V));
     const I* index = row.index;
     const V* value = row.value;
     const std::int64_t count = row.count;
     std::int64_t j = 0;
-    for (; j + narrow <= count; j += narrow) {
-        V step[narrow];
-        store<V, narrow>(step, load<V, narrow>(value + j) * u);
-        for (int k = 0; k < narrow; ++k) w[index[j + k]] += step[k];
+    for (; j + lanes <= count; j += lanes) {
+        std::int64_t at[lanes];
+        read_indices<lanes>(index + j, at);
+        const Vector<V, lanes> step = load<V, lanes>(value + j) * u;
+        for (int k = 0; k < lanes; ++k) raise(w, at[k], step[k]);
     }
-    if (j < count) w[index[j]] += value[j] * u;
-    if constexpr (narrow > 2) {
-        if (j + 1 < count) w[index[j + 1]] += value[j + 1] * u;
-        if (j + 2 < count) w[index[j + 2]] += value[j + 2] * u;
+    if (j < count) raise(w, index[j], value[j] * u);
+    if constexpr (lanes > 2) {
+        if (j + 1 < count) raise(w, index[j + 1], value[j + 1] * u);
+        if (j + 2 < count) raise(w, index[j + 2], value[j + 2] * u);
     }
 }
 
-template <class V>
-SYMSGD_INLINE void add(const DenseRow<V>& row, V u, V* w) {
+template <class V, class W>
+SYMSGD_INLINE void add(const DenseRow<V>& row, V u, const W& w) {
     constexpr int lanes = vector_lanes<V>;
     std::int64_t j = 0;
     for (; j + lanes <= row.count; j += lanes)
-        store<V, lanes>(w + j, load<V, lanes>(w + j) + load<V, lanes>(row.value + j) * u);
-    for (; j < row.count; ++j) w[j] += row.value[j] * u;
+        w.template set_vector<lanes>(j, w.template get_vector<lanes>(j) + load<V, lanes>(row.value + j) * u);
+    for (; j < row.count; ++j) raise(w, j, row.value[j] * u);
 }
 
-// Several classes at once: `panel` of their weights lie side by side at w[feature × stride].
-template <int panel, class Row, class V>
-SYMSGD_INLINE void dot_panel(const Row& row, const V* w, std::int64_t stride, V* scores) {
+// Several numbers a feature at once: `panel` of them lie side by side at w[feature × stride + at].
+template <int panel, class Row, class W, class V>
+SYMSGD_INLINE void dot_panel(const Row& row, const W& w, std::int64_t stride, std::int64_t at, V* scores) {
     constexpr int lanes = smallest(panel, vector_lanes<V>);
     constexpr int parts = panel / lanes;
-    Vector<V, lanes> even[parts]{}, odd[parts]{};  // two sums each, so that additions do not wait for one another
+    constexpr int sums = parts > 4   ? 1
+                         : parts > 1 ? 2
+                                     : 4;  // independent, so that additions do not wait for one another
+    Vector<V, lanes> total[sums][parts]{};
     std::int64_t j = 0;
-    for (; j + 2 <= row.count; j += 2) {
-        const V* first = w + feature(row, j) * stride;
-        const V* second = w + feature(row, j + 1) * stride;
-        for (int k = 0; k < parts; ++k) {
-            even[k] += load<V, lanes>(first + k * lanes) * row.value[j];
-            odd[k] += load<V, lanes>(second + k * lanes) * row.value[j + 1];
+    for (; j + sums <= row.count; j += sums) {
+        for (int s = 0; s < sums; ++s) {
+            const std::int64_t first = feature(row, j + s) * stride + at;
+            for (int k = 0; k < parts; ++k)
+                total[s][k] += w.template get_vector<lanes>(first + k * lanes) * row.value[j + s];
         }
     }
-    if (j < row.count) {
-        const V* last = w + feature(row, j) * stride;
-        for (int k = 0; k < parts; ++k) even[k] += load<V, lanes>(last + k * lanes) * row.value[j];
+    for (; j < row.count; ++j) {
+        const std::int64_t last = feature(row, j) * stride + at;
+        for (int k = 0; k < parts; ++k) total[0][k] += w.template get_vector<lanes>(last + k * lanes) * row.value[j];
     }
-    for (int k = 0; k < parts; ++k) store<V, lanes>(scores + k * lanes, even[k] + odd[k]);
+    for (int k = 0; k < parts; ++k) {
+        for (int s = 1; s < sums; ++s) total[0][k] += total[s][k];
+        store<V, lanes>(scores + k * lanes, total[0][k]);
+    }
 }
 
-template <int panel, class Row, class V>
-SYMSGD_INLINE void add_panel(const Row& row, const V* u, V* w, std::int64_t stride) {
+template <int panel, class Row, class W, class V>
+SYMSGD_INLINE void add_panel(const Row& row, const V* u, const W& w, std::int64_t stride, std::int64_t at) {
     constexpr int lanes = smallest(panel, vector_lanes<V>);
     constexpr int parts = panel / lanes;
     Vector<V, lanes> step[parts];
     for (int k = 0; k < parts; ++k) step[k] = load<V, lanes>(u + k * lanes);
     for (std::int64_t j = 0; j < row.count; ++j) {
-        V* weight = w + feature(row, j) * stride;
+        const std::int64_t first = feature(row, j) * stride + at;
         for (int k = 0; k < parts; ++k)
-            store<V, lanes>(weight + k * lanes, load<V, lanes>(weight + k * lanes) + step[k] * row.value[j]);
+            w.template set_vector<lanes>(first + k * lanes,
+                                         w.template get_vector<lanes>(first + k * lanes) + step[k] * row.value[j]);
     }
 }
 
@@ -208,6 +241,11 @@ SYMSGD_INLINE double square_norm(const Row& row) {
     double total = sum<V, lanes>(a + b);
     for (; j < row.count; ++j) total += static_cast<double>(row.value[j]) * row.value[j];
     return total;
+}
+
+template <class V, class I>
+SYMSGD_INLINE double square_norm(const SplitRow<V, I>& row) {
+    return square_norm(row.common) + square_norm(row.rare);
 }
 
 }  // namespace

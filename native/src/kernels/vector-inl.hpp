@@ -4,6 +4,7 @@
 // to share an inline function, the linker would keep one of the two bodies for both.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -66,9 +67,97 @@ SYMSGD_INLINE V sum(Vector<V, N> v) {
     }
 }
 
-template <class V, class I, std::size_t... J>
-SYMSGD_INLINE Vector<V, sizeof...(J)> gather(const V* w, const I* index, std::index_sequence<J...>) {
-    return Vector<V, sizeof...(J)>{w[index[J]]...};
+// Weights that belong to one thread.
+template <class V>
+struct Plain {
+    V* weights;
+
+    SYMSGD_INLINE V get(std::int64_t i) const { return weights[i]; }
+    SYMSGD_INLINE void set(std::int64_t i, V value) const { weights[i] = value; }
+    template <int N>
+    SYMSGD_INLINE Vector<V, N> get_vector(std::int64_t i) const {
+        return load<V, N>(weights + i);
+    }
+    template <int N>
+    SYMSGD_INLINE void set_vector(std::int64_t i, Vector<V, N> v) const {
+        store<V, N>(weights + i, v);
+    }
+};
+
+#if defined(__SANITIZE_THREAD__)
+#define SYMSGD_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SYMSGD_THREAD_SANITIZER 1
+#endif
+#endif
+
+// Weights that several threads read and write at once. Each number is loaded and stored by a relaxed atomic, which
+// compiles to a plain move. The language has no atomic vectors; a vector move of the machine's is as good as one move
+// an element, and written as such it is out of the compiler's sight. Elsewhere, and under the thread sanitizer, it is
+// element by element.
+template <class V>
+struct Relaxed {
+    V* weights;
+
+    SYMSGD_INLINE V get(std::int64_t i) const {
+        V value;
+        __atomic_load(weights + i, &value, __ATOMIC_RELAXED);
+        return value;
+    }
+    SYMSGD_INLINE void set(std::int64_t i, V value) const { __atomic_store(weights + i, &value, __ATOMIC_RELAXED); }
+
+    template <int N>
+    SYMSGD_INLINE Vector<V, N> get_vector(std::int64_t i) const {
+        Vector<V, N> v;
+#if defined(__x86_64__) && !defined(SYMSGD_THREAD_SANITIZER)
+        const auto& from = *reinterpret_cast<const char (*)[sizeof v]>(weights + i);
+#if defined(__AVX__)
+        __asm__ volatile("vmovups %1, %0" : "=v"(v) : "m"(from));
+#else
+        __asm__ volatile("movups %1, %0" : "=x"(v) : "m"(from));
+#endif
+#else
+        for (int k = 0; k < N; ++k) v[k] = get(i + k);
+#endif
+        return v;
+    }
+    template <int N>
+    SYMSGD_INLINE void set_vector(std::int64_t i, Vector<V, N> v) const {
+#if defined(__x86_64__) && !defined(SYMSGD_THREAD_SANITIZER)
+        auto& to = *reinterpret_cast<char (*)[sizeof v]>(weights + i);
+#if defined(__AVX__)
+        __asm__ volatile("vmovups %1, %0" : "=m"(to) : "v"(v));
+#else
+        __asm__ volatile("movups %1, %0" : "=m"(to) : "x"(v));
+#endif
+#else
+        for (int k = 0; k < N; ++k) set(i + k, v[k]);
+#endif
+    }
+};
+
+// N indices; those of 32 bits come two a load, because loads are what the loop over a sparse row has most of.
+template <int N, class I>
+SYMSGD_INLINE void read_indices(const I* from, std::int64_t* to) {
+    if constexpr (sizeof(I) == 4 && std::endian::native == std::endian::little) {
+        for (int k = 0; k < N; k += 2) {
+            std::uint64_t two;
+            std::memcpy(&two, from + k, sizeof two);
+            to[k] = static_cast<std::uint32_t>(two);
+            to[k + 1] = static_cast<std::int64_t>(two >> 32);
+        }
+    } else {
+        for (int k = 0; k < N; ++k) to[k] = static_cast<std::int64_t>(from[k]);
+    }
+}
+
+template <class W, class I, std::size_t... J>
+SYMSGD_INLINE auto gather(const W& w, const I* index, std::index_sequence<J...>) {
+    using V = decltype(w.get(0));
+    std::int64_t at[sizeof...(J)];
+    read_indices<sizeof...(J)>(index, at);
+    return Vector<V, sizeof...(J)>{w.get(at[J])...};
 }
 
 }  // namespace

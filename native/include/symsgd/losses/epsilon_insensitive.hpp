@@ -9,6 +9,7 @@ namespace symsgd {
 
 struct EpsilonInsensitive {
     static constexpr bool bounded_gradient = true;
+    static constexpr bool jumps = true;
 
     double epsilon;
 

@@ -1,8 +1,8 @@
 // e^x for numbers and vectors of numbers, to the last bit or two of its type, held to the range of finite results.
 //
 // e^x = 2^n 2^r with n = round(x log2 e) and |r| ≤ ½. The rounding adds and takes off a number so large that only
-// the integer part survives; the bits it leaves are n, which is then added to the exponent. 2^r is a polynomial,
-// evaluated in pairs (Estrin) because its latency, not its cost, is what a row waits for.
+// the integer part survives; the low bits it leaves are n and, moved up, 2^n. 2^r is a polynomial, evaluated in pairs
+// (Estrin) because its latency, not its cost, is what a row waits for.
 #pragma once
 
 #include <bit>
@@ -18,23 +18,25 @@ template <class R>
     using B = BitsOf<R>;
     constexpr bool single = std::is_same_v<E, float>;
     constexpr E limit = single ? E(126) : E(1022);
-    constexpr E shift = single ? E(12582912.0) : E(6755399441055744.0);  // 1.5 × 2^(mantissa bits)
+    // 1.5 × 2^(mantissa bits), and the bias of exponents
+    constexpr E shift = single ? E(12582912.0 + 127.0) : E(6755399441055744.0 + 1023.0);
     constexpr int mantissa = single ? 23 : 52;
 
     // the limits come first: of two numbers that do not compare, the second is kept, so that NaN stays NaN
     const R t = greater(all<R>(-limit), lesser(all<R>(limit), R(x * E(1.44269504088896340736))));
     const R shifted = t + shift;
+    const R power = std::bit_cast<R>(std::bit_cast<B>(shifted) << mantissa);
     const R r = t - (shifted - shift);
     const R r2 = r * r;
-    R p;
+    const R r4 = r2 * r2;
     if constexpr (single) {  // Taylor's coefficients of 2^r, the last two bent to halve the error at ±½
         const R a = r * E(0.693147180) + E(1.0);
         const R b = r * E(0.0555041087) + E(0.240226507);
         const R c = r * E(0.00133952626) + E(0.00961802021);
-        p = (r2 * E(0.000154343697) + c) * r2 + b;
-        p = p * r2 + a;
+        const R low = b * r2 + a;
+        const R high = r2 * E(0.000154343697) + c;
+        return (high * r4 + low) * power;
     } else {
-        const R r4 = r2 * r2;
         const R a = r * 0.69314718055994530942 + 1.0;
         const R b = r * 0.055504108664821579953 + 0.24022650695910071233;
         const R c = r * 1.3333558146428443423e-3 + 9.6181291076284771619e-3;
@@ -45,9 +47,8 @@ template <class R>
         const R low = b * r2 + a;
         const R middle = d * r2 + c;
         const R high = f * r2 + e;
-        p = ((g * r4 + high) * r4 + middle) * r4 + low;
+        return (((g * r4 + high) * r4 + middle) * r4 + low) * power;
     }
-    return std::bit_cast<R>(std::bit_cast<B>(p) + (std::bit_cast<B>(shifted) << mantissa));
 }
 
 }  // namespace symsgd

@@ -8,6 +8,7 @@ namespace symsgd {
 
 struct Hinge {
     static constexpr bool bounded_gradient = true;
+    static constexpr bool jumps = true;
 
     double threshold;
 

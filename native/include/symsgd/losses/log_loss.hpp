@@ -14,7 +14,17 @@ struct LogLoss {
 
     template <class R>
     [[gnu::always_inline]] R gradient(R p, R y) const {
-        return -y / (all<R>(1) + exponential(y * p));
+        R likelihood;
+        return gradient(p, y, likelihood);
+    }
+
+    // With σ(yp), whose −log is the value, from the same exponential and the same division.
+    template <class R>
+    [[gnu::always_inline]] R gradient(R p, R y, R& likelihood) const {
+        const R e = exponential(y * p);
+        const R g = -y / (all<R>(1) + e);
+        likelihood = e * -(y * g);
+        return g;
     }
 
     template <class R>
@@ -24,13 +34,7 @@ struct LogLoss {
         return e / f / f;  // f² may be out of range
     }
 
-    // σ(yp). The exponential is held within the range of R, so very wrong predictions (yp < −80) are `value`'s.
-    template <class R>
-    [[gnu::always_inline]] R likelihood(R p, R y) const {
-        const R e = exponential(y * p);
-        return e / (all<R>(1) + e);
-    }
-
+    // The exponential is held within the range of R; where yp is less, the value is −yp to the last bit.
     static constexpr double likelihood_holds_above = -80.0;
 
     [[gnu::always_inline]] double value(double p, double y) const {

@@ -1,0 +1,106 @@
+// Strategies: who trains which rows, which weights are whose, and how threads' models become one.
+//
+//                      replicated per thread   combiner                 threads meet
+//   sequential         -                       -                        -
+//   Hogwild!           nothing                 -                        never
+//   HogBatch           nothing                 -                        never; mini-batches
+//   round robin        nothing                 -                        updates take turns
+//   rounds             all                     exact, projected, sum,   in rounds of one block a thread (MR-SymSGD);
+//                                              mean, AdaGrad mean       once a pass: averaging, AllReduce
+//   parameter server   all                     sum                      when a block ends
+//   asynchronous       frequent features       projected, exact, sum    when a block ends; the rest is shared
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "symsgd/learn.hpp"
+#include "symsgd/order.hpp"
+#include "symsgd/targets.hpp"
+
+namespace symsgd {
+
+enum class StrategyKind : std::uint8_t {
+    sequential,
+    hogwild,
+    hogbatch,
+    round_robin,
+    rounds,
+    parameter_server,
+    asynchronous
+};
+
+enum class CombinerKind : std::uint8_t { matrix, walk, projected, sum, mean, adagrad };
+
+struct StrategySpec {
+    StrategyKind kind = StrategyKind::sequential;
+    int threads = 1;              // in rounds: blocks a round
+    int cores = 1;                // in rounds: threads that work on them
+    std::int64_t block_size = 0;  // rows; in rounds, 0 cuts a pass into one block a thread
+    std::int64_t batch_size = 1;  // HogBatch, round robin
+    CombinerKind combiner = CombinerKind::projected;
+    int k = 0;                   // projected: columns
+    bool keep = false;           // matrix: keep the combiners of the first pass
+    double frequent = 0.1;       // asynchronous: the share of rows that makes a feature frequent
+    std::int64_t sample = 1000;  // and the rows it is estimated from
+};
+
+struct TrainingSpec {
+    Targets targets;
+    Rule rule;
+    StrategySpec strategy;
+    OrderKind order = OrderKind::window;
+    std::uint32_t seed = 0;
+    const std::uint8_t* held_out = nullptr;
+    double t = 1.0;  // number of the first step
+};
+
+// Asked every few milliseconds while a pass runs, always on the thread that runs it; true ends the pass after the rows
+// under way.
+using ShouldStop = std::function<bool()>;
+
+struct PassSums {
+    std::int64_t rows = 0;          // trained in this pass
+    std::int64_t merges = 0;        // of blocks into the model
+    std::vector<double> loss;       // mean over the rows, per class
+    std::vector<double> objective;  // mean loss plus penalty, per class; equal to loss if norms are not tracked
+    bool stopped = false;           // ShouldStop said so
+};
+
+// What a strategy works on.
+template <class Rows>
+struct Workspace {
+    using V = typename Rows::Value;
+
+    Rows rows;
+    TrainingSpec spec;
+    Order order;
+    Model<V> model;
+    const Kernels& kernels;
+    std::int64_t pass = 0;
+};
+
+template <class Rows>
+class Strategy {
+public:
+    virtual ~Strategy() = default;
+
+    // Trains one pass: the order is prepared, losses are added to the lanes of the model. Fills rows, merges, stopped.
+    virtual void run_pass(Workspace<Rows>& work, const ShouldStop& should_stop, PassSums& sums) = 0;
+};
+
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_sequential(const StrategySpec& spec);
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_shared_memory(const StrategySpec& spec);  // Hogwild!, HogBatch, round robin
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_rounds(const StrategySpec& spec);
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_asynchronous(const StrategySpec& spec);  // Async-SymSGD, parameter server
+
+// What a model needs for a rule.
+ModelNeeds needs_of(const TrainingSpec& spec);
+
+}  // namespace symsgd

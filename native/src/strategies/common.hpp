@@ -1,0 +1,104 @@
+// What strategies share: slices of a block, the clock that polls, the order of a pass written out.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "symsgd/strategy.hpp"
+#include "symsgd/team.hpp"
+
+namespace symsgd {
+
+// Places between two looks at the clock: a window, or fewer where rows are so long that a window takes too long.
+constexpr std::int64_t most_places = Order::window_rows;
+constexpr std::int64_t slice_work = std::int64_t{1} << 24;  // multiply-adds, some ten milliseconds
+
+template <class Rows>
+std::int64_t entries_of(const Rows& rows) {
+    if constexpr (Rows::sparse)
+        return static_cast<std::int64_t>(rows.start[rows.rows]);
+    else
+        return rows.rows * rows.features;
+}
+
+// Rows of a slice where each feature has `numbers` numbers.
+template <class Rows>
+std::int64_t slice_rows(const Rows& rows, int numbers) {
+    const std::int64_t work = 1 + entries_of(rows) / std::max<std::int64_t>(rows.rows, 1) * numbers;
+    return std::clamp<std::int64_t>(slice_work / work, 1, most_places);
+}
+
+// Asks `should_stop` every 20 ms. Belongs to the calling thread.
+class Poll {
+public:
+    explicit Poll(const ShouldStop& should_stop) : should_stop_(should_stop) {}
+
+    bool operator()() {
+        const auto now = std::chrono::steady_clock::now();
+        if (stopped_ || now - asked_ <= std::chrono::milliseconds(20)) return stopped_;
+        asked_ = now;
+        return stopped_ = should_stop_();
+    }
+
+private:
+    const ShouldStop& should_stop_;
+    std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
+    bool stopped_ = false;
+};
+
+// The rows of a pass in turn, without those held out.
+class WrittenOrder {
+public:
+    void write(const Order& order, int threads) {
+        const std::int64_t places = order.places();
+        if (rows_ == nullptr) rows_ = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(places));
+        if (order.leaves_out()) {
+            count_ = static_cast<std::int64_t>(order.write(0, places, rows_.get()));
+            return;
+        }
+        in_pieces(places, 64 * most_places, threads,
+                  [&](std::int64_t begin, std::int64_t end) { order.write(begin, end, rows_.get() + begin); });
+        count_ = places;
+    }
+
+    std::int64_t count() const { return count_; }
+    const std::int64_t* at(std::int64_t place) const { return rows_.get() + place; }
+
+private:
+    std::unique_ptr<std::int64_t[]> rows_;
+    std::int64_t count_ = 0;
+};
+
+// Targets and weights of up to a slice of rows, and the block they make.
+struct Slice {
+    double target[most_places];
+    double weight[most_places];
+
+    // `rows` are the rows' numbers in the data, `order` in what the kernel walks over.
+    Block read(const Targets& targets, const std::int64_t* rows, const std::int64_t* order, std::size_t count,
+               std::size_t known) {
+        targets.read(rows, count, target, weight);
+        return {order,
+                count,
+                known,
+                target,
+                weight,
+                targets.class_ids.data(),
+                targets.positive_weight.data(),
+                targets.negative_weight.data()};
+    }
+};
+
+// Gives every type of rows an instance of a strategy's factory.
+#define SYMSGD_FOR_ALL_ROWS(factory, ...)                                                      \
+    template std::unique_ptr<Strategy<SparseRows<float, std::int32_t>>> factory(__VA_ARGS__);  \
+    template std::unique_ptr<Strategy<SparseRows<float, std::int64_t>>> factory(__VA_ARGS__);  \
+    template std::unique_ptr<Strategy<SparseRows<double, std::int32_t>>> factory(__VA_ARGS__); \
+    template std::unique_ptr<Strategy<SparseRows<double, std::int64_t>>> factory(__VA_ARGS__); \
+    template std::unique_ptr<Strategy<DenseRows<float>>> factory(__VA_ARGS__);                 \
+    template std::unique_ptr<Strategy<DenseRows<double>>> factory(__VA_ARGS__);
+
+}  // namespace symsgd

@@ -1,0 +1,93 @@
+"""The combiners: how what a thread has learned from its block becomes part of a model that has moved on meanwhile.
+
+A block starts from w, ends at S, and finds the model moved by d. With M = ∂S/∂w, the derivative of the block's steps in
+where they began (the paper's model combiner), sequential SGD would have ended near S + M d. The combiners differ in how
+they apply M; see docs/combiners.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from symsgd._choices import Choice, check_count, check_number
+
+LARGEST_MATRIX = 128  # features up to which a matrix is cheaper than a second walk over the block
+
+
+@dataclass(frozen=True)
+class Combiner(Choice):
+    """Base of all combiners."""
+
+
+@dataclass(frozen=True)
+class Exact(Combiner):
+    """S + M d with M as it is: for OLS this *is* sequential SGD, to rounding. An oracle, not a fast one.
+
+    Parameters
+    ----------
+    form : "matrix" keeps M, (features + 1)² numbers a block; "walk" applies it by a second, linearised walk over the
+        block, one block after the other, for any number of features; "auto" takes the matrix up to 128 features
+    keep : keep the matrices of the first pass for the later ones. For ``loss="squared_error"`` they do not depend on
+        the weights; it also takes a constant step size and ``shuffle=False``
+    soft_curvature : for losses whose gradient jumps (hinge, perceptron, epsilon_insensitive), take the slope of the
+        gradient over the distance that predictions are off instead of its derivative, which is 0; ``False`` gives the
+        rows of the paper's table
+    """
+
+    name: ClassVar[str] = "exact"
+    form: Literal["auto", "matrix", "walk"] = "auto"
+    keep: bool = False
+    soft_curvature: bool = True
+
+    def __post_init__(self) -> None:
+        if self.form not in ("auto", "matrix", "walk"):
+            raise ValueError(f"form={self.form!r} is not known; accepted are 'auto', 'matrix', 'walk'")
+        if self.keep and self.form == "walk":
+            raise ValueError("keep=True keeps matrices, which form='walk' does not make; use form='matrix'")
+
+
+@dataclass(frozen=True)
+class Projected(Combiner):
+    """The paper's: S + D d + (M A − D A) Aᵀ d, with A a random matrix of ``k`` columns drawn anew for every block.
+
+    The estimate is unbiased; its variance is (‖N d‖² + ‖d‖² ‖N‖²) / k, N = M − D. D is what the penalty alone does to
+    each weight, the identity if there is none. k = 7 and 15 fill the vector units: a weight and its k columns lie side
+    by side.
+    """
+
+    name: ClassVar[str] = "projected"
+    k: int = 15
+    soft_curvature: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+
+
+@dataclass(frozen=True)
+class Sum(Combiner):
+    """S + d: movements are added up, as if no step depended on any other."""
+
+    name: ClassVar[str] = "sum"
+
+
+@dataclass(frozen=True)
+class Mean(Combiner):
+    """The mean of the models of a round."""
+
+    name: ClassVar[str] = "mean"
+
+
+@dataclass(frozen=True)
+class AdaGradMean(Combiner):
+    """Blocks step with AdaGrad's rates, ``step_size`` / √G_i for weight i, G_i the sum of its squared gradients; their
+    models are averaged weight by weight, each counting by its G_i."""
+
+    name: ClassVar[str] = "adagrad-mean"
+    step_size: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_number("step_size", self.step_size, above=0.0)
+
+
+COMBINERS: dict[str, type[Combiner]] = {c.name: c for c in (Exact, Projected, Sum, Mean, AdaGradMean)}
