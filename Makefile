@@ -1,10 +1,10 @@
-# make demo, make test, make lint, make bench: each sets up what it needs in .venv first.
+# make demo, make test, make lint, make sanitize, make bench: each sets up what it needs in .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find native CMakeLists.txt pyproject.toml -type f)
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format sanitize bench clean
 
 # The package is installed in editable mode: changes to Python files take effect at once, changes to native ones here.
 $(VENV)/.package: $(SOURCES)
@@ -39,6 +39,29 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix src tests
 	$(BIN)/ruff format src tests
 	find native -name '*.hpp' -o -name '*.cpp' | xargs $(BIN)/clang-format -i
+
+# The core without Python and a driver of all strategies (native/tests), under ThreadSanitizer, then under
+# AddressSanitizer and UBSan. Minutes of compiling, and as many of running.
+CMAKE := $(or $(shell command -v cmake 2>/dev/null),$(BIN)/cmake)
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+# older runtimes of the thread sanitizer do not start where addresses are spread too widely
+FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+SANITIZED := build/sanitize-thread build/sanitize-address
+
+sanitize: $(SANITIZED)
+	$(FIXED_ADDRESSES) build/sanitize-thread/sanitize
+	SYMSGD_ISA=baseline build/sanitize-address/sanitize
+	build/sanitize-address/sanitize  # the widest kernels this machine has
+
+.PHONY: $(SANITIZED)
+$(SANITIZED): build/sanitize-%: $(CMAKE)
+	$(CMAKE) -S . -B $@ -DSYMSGD_PYTHON=OFF -DSYMSGD_SANITIZE=$*
+	$(CMAKE) --build $@ --parallel $(JOBS)
+
+$(BIN)/cmake:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet cmake
 
 # a folder of real data sets, where there is one beside the checkout
 DATA_DIR ?= $(wildcard ../shared/data)

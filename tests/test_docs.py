@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"(?:<!-- source: (?P<source>\S+) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.S)
 
 
@@ -37,3 +41,37 @@ def test_shown_source_is_the_source() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.fixture
+def idea() -> Any:
+    """docs/figures/idea.py, which draws the picture of docs/idea.md."""
+    spec = importlib.util.spec_from_file_location("idea", ROOT / "docs/figures/idea.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def carried_by(picture: Path) -> dict[str, Any]:
+    found = re.search("<dc:description>(.*?)</dc:description>", picture.read_text(), re.S)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_picture_of_the_idea_shows_what_its_script_computes(idea: Any, tmp_path: Path) -> None:
+    drawn = carried_by(idea.FIGURE)
+    assert drawn.keys() == idea.numbers().keys()
+    for name, points in idea.numbers().items():
+        np.testing.assert_allclose(drawn[name], points, atol=1e-4)
+    assert idea.FIGURE.stat().st_size < 60_000
+    idea.draw(tmp_path / "again.svg")
+    assert carried_by(tmp_path / "again.svg") == drawn
+
+
+def test_the_page_on_the_idea_says_how_far_off_each_combiner_is(idea: Any) -> None:
+    drawn, page = idea.numbers(), (ROOT / "docs/idea.md").read_text()
+    np.testing.assert_allclose(drawn["exact"], drawn["second"][-1], atol=1e-12)
+    for name, distance in idea.distances(drawn).items():
+        assert re.search(rf"\| {name} \|.*\| {distance:.2f}\b", page), f"{name} is off by {distance:.2f}"

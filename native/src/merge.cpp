@@ -205,8 +205,8 @@ struct ClassMerge {
 // The same for weights alone, by the kernels.
 template <class V>
 void merge_weights(Replica<V>& replica, ModelView<V> own, ModelView<V> global, const Kernels& kernels) {
-    std::vector<V> v(static_cast<std::size_t>(own.stride));
-    Array<V> corrections;
+    std::vector<V>& v = replica.projected;
+    const Array<V>& corrections = replica.corrections;
     if (own.tangents > 0) {
         kernels.of_models<V>().project(own, replica.initial.data(), replica.moved.data(), v.data());
         for (int c = 0; c < own.classes; ++c) {
@@ -222,8 +222,7 @@ void merge_weights(Replica<V>& replica, ModelView<V> own, ModelView<V> global, c
                 lane.intercept += static_cast<double>((own.tangent_intercepts[j] - start) * v[at]);
             }
         }
-        corrections = Array<V>(static_cast<std::size_t>(own.features * own.classes));
-        kernels.of_models<V>().correct(own, replica.initial.data(), v.data(), corrections.data());
+        kernels.of_models<V>().correct(own, replica.initial.data(), v.data(), replica.corrections.data());
     } else {
         for (int c = 0; c < own.classes; ++c)
             own.lanes[c].intercept += replica.moved_intercepts[static_cast<std::size_t>(c)];

@@ -54,6 +54,8 @@ Replica<V>::Replica(std::int64_t features, int classes, const Rule& rule, ModelN
     if (base.received) initial_received = Array<V>(numbers);
     if (base.halves) initial_halves = Array<V>(2 * numbers);
     moved = Array<V>(unsigned_of(features) * static_cast<std::size_t>(classes));
+    if (own.tangents > 0) corrections = Array<V>(moved.size());
+    projected.resize(static_cast<std::size_t>(own.stride));
     initial_lanes.resize(static_cast<std::size_t>(classes));
     moved_intercepts.resize(static_cast<std::size_t>(classes));
     initial_tangent_intercepts.resize(static_cast<std::size_t>(own.stride));
@@ -137,7 +139,7 @@ void Replica<V>::fill_random(ModelView<V>& own, int c, const BlockPlace& place, 
         projection_seeds(place.seed, place.pass, place.number, 4 * c + part, seeds);
         kernels.of_models<V>().draw_projection(seeds, rows, shape_.k, stride, shape_.k, out);
     };
-    draw(2, 1, own.stride, own.tangent_intercepts + first);
+    if (rule_.fit_intercept) draw(2, 1, own.stride, own.tangent_intercepts + first);
     if (own.halves == nullptr) {
         draw(0, own.features, own.stride, own.weights + first);
         if (own.received != nullptr) draw(1, own.features, own.stride, own.received + first);
@@ -173,7 +175,7 @@ void Replica<V>::fill_identity(ModelView<V>& own, std::int64_t first) {
 }
 
 template <class V>
-void Replica<V>::restart_along_movement(ModelView<V> global, const BlockPlace& place) {
+void Replica<V>::restart_along_movement(ModelView<V> global, double t) {
     ModelView<V> own = view();
     const auto numbers = unsigned_of(own.features * own.stride);
     std::copy_n(initial.data(), numbers, own.weights);
@@ -198,7 +200,7 @@ void Replica<V>::restart_along_movement(ModelView<V> global, const BlockPlace& p
             }
         }
     }
-    model_.set_t(place.t);
+    model_.set_t(t);
 }
 
 template <class V>

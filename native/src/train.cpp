@@ -43,6 +43,9 @@ public:
                 Model<V>(rows.features, static_cast<int>(spec.targets.positive_weight.size()), needs_of(spec)),
                 kernels()},
           strategy_(make_strategy<Rows>(spec.strategy)) {
+        // a block has all rows at most, so that no product with its size overflows
+        StrategySpec& strategy = work_.spec.strategy;
+        strategy.block_size = std::min(strategy.block_size, std::max<std::int64_t>(1, rows.rows));
         work_.model.set_t(spec.t);
         for (Lane& lane : work_.model.lanes()) lane.step_size = spec.rule.schedule.step_size;
     }

@@ -54,8 +54,9 @@ def check_number(
     )
 
 
-def check_count(argument: str, value: object) -> int:
+def check_count(argument: str, value: object, at_most: int = 2**31 - 1) -> int:
     """``value`` as an int, if it is a whole number from 1 on; a ValueError that says so if not."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{argument}={value!r} is not accepted; it must be an integer >= 1")
-    return int(value)
+    if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= at_most:
+        return int(value)
+    bound = f">= 1 and <= {at_most}" if isinstance(value, Integral) and int(value) > at_most else ">= 1"
+    raise ValueError(f"{argument}={value!r} is not accepted; it must be an integer {bound}")

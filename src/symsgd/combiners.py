@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 from symsgd._choices import Choice, check_count, check_number
 
+LARGEST_K = 4096
 LARGEST_MATRIX = 128  # features up to which a matrix is cheaper than a second walk over the block
 
 
@@ -26,8 +27,8 @@ class Exact(Combiner):
 
     Parameters
     ----------
-    form : "matrix" keeps M, (features + 1)² numbers a block; "walk" applies it by a second, linearised walk over the
-        block, one block after the other, for any number of features; "auto" takes the matrix up to 128 features
+    form : "matrix" keeps M, (features + 1)² numbers a block; "walk" trains the blocks one after the other,
+        each with M d beside its weights, for any number of features; "auto" takes the matrix up to 128 features
     keep : keep the matrices of the first pass for the later ones. For ``loss="squared_error"`` they do not depend on
         the weights; it also takes a constant step size and ``shuffle=False``
     soft_curvature : for losses whose gradient jumps (hinge, perceptron, epsilon_insensitive), take the slope of the
@@ -61,7 +62,7 @@ class Projected(Combiner):
     soft_curvature: bool = True
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
+        check_count("k", self.k, at_most=LARGEST_K)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from symsgd.problem import Rule
 
 
+LARGEST_BATCH = 256  # rows that a thread takes from the order at a time
+
+
 @dataclass(frozen=True)
 class Strategy(Choice):
     """Base of all strategies."""
@@ -30,6 +33,11 @@ class Strategy(Choice):
 
     def check(self, rule: Rule, shuffle: object) -> None:
         """Raises ValueError if the strategy cannot train by this rule, and says why."""
+
+    def needs_norms(self, rule: Rule) -> bool:
+        """Whether steps depend on each entry of a row by itself, so that a feature may be there only once."""
+        jumps = rule.loss.name in ("hinge", "perceptron", "epsilon_insensitive", "one_class")
+        return isinstance(rule.penalty, Lasso) or rule.schedule.passive_aggressive or (self.soft_curvature and jumps)
 
     def schedule(self, schedule: Schedule) -> Schedule:
         """The schedule the training will follow: ``schedule``, unless the strategy brings its own."""
@@ -78,6 +86,10 @@ class Hogwild(_Racy):
         return {"kind": "hogwild", "threads": n_threads}
 
 
+def _check_batch(batch_size: int) -> None:
+    check_count("batch_size", batch_size, at_most=LARGEST_BATCH)
+
+
 @dataclass(frozen=True)
 class HogBatch(_Racy):
     """Hogwild! in mini-batches: predictions of ``batch_size`` rows first, then their updates (Sallinen et al. 2016)."""
@@ -86,7 +98,7 @@ class HogBatch(_Racy):
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        check_count("batch_size", self.batch_size)
+        _check_batch(self.batch_size)
 
     def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
         return {"kind": "hogbatch", "threads": n_threads, "batch_size": self.batch_size}
@@ -101,10 +113,10 @@ class RoundRobin(_Racy):
     batch_size: int = 1
 
     def __post_init__(self) -> None:
-        check_count("batch_size", self.batch_size)
+        _check_batch(self.batch_size)
 
     def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
-        return {"kind": "round-robin", "threads": n_threads, "batch_size": min(self.batch_size, 512)}
+        return {"kind": "round-robin", "threads": n_threads, "batch_size": self.batch_size}
 
 
 def _native_combiner(combiner: Combiner, n_features: int) -> dict[str, Any]:
@@ -137,8 +149,8 @@ def _check_adagrad(strategy: Strategy, rule: Rule) -> None:
         )
     if isinstance(rule.penalty, Lasso):
         raise ValueError(
-            f"strategy={strategy.name!r} has a step size for each weight; penalty='lasso' shrinks every weight at every "
-            "step by the same; use penalty='l1'"
+            f"strategy={strategy.name!r} has a step size for each weight; penalty='lasso' shrinks every weight at "
+            "every step by the same; use penalty='l1'"
         )
     if rule.loss.name == "one_class":
         raise ValueError(
@@ -171,6 +183,9 @@ class AllReduce(Strategy):
     def check(self, rule: Rule, shuffle: object) -> None:
         _check_adagrad(self, rule)
 
+    def needs_norms(self, rule: Rule) -> bool:
+        return True
+
     def schedule(self, schedule: Schedule) -> Schedule:
         return Constant(self.step_size)
 
@@ -187,7 +202,7 @@ class ParameterServer(_Racy):
     block_size: int = 256
 
     def __post_init__(self) -> None:
-        check_count("block_size", self.block_size)
+        check_count("block_size", self.block_size, at_most=2**62)
 
     def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
         return {
@@ -217,7 +232,7 @@ class MapReduce(Strategy):
     block_size: int = 64
 
     def __post_init__(self) -> None:
-        check_count("block_size", self.block_size)
+        check_count("block_size", self.block_size, at_most=2**62)
         _check_combiner(self.combiner, (Exact, Projected, Sum, Mean, AdaGradMean))
 
     @property
@@ -242,6 +257,9 @@ class MapReduce(Strategy):
                     "same in every pass"
                 )
 
+    def needs_norms(self, rule: Rule) -> bool:
+        return isinstance(self.combiner, AdaGradMean) or super().needs_norms(rule)
+
     def schedule(self, schedule: Schedule) -> Schedule:
         return Constant(self.combiner.step_size) if isinstance(self.combiner, AdaGradMean) else schedule
 
@@ -265,7 +283,7 @@ class Async(_Racy):
     frequent_sample: int = 1000
 
     def __post_init__(self) -> None:
-        check_count("block_size", self.block_size)
+        check_count("block_size", self.block_size, at_most=2**62)
         check_number("frequent_threshold", self.frequent_threshold, at_least=0.0, at_most=1.0)
         check_count("frequent_sample", self.frequent_sample)
         _check_combiner(self.combiner, (Exact, Projected, Sum))

@@ -22,7 +22,7 @@ from symsgd.errors import DivergenceError, TrainingInterrupted
 from symsgd.inputs import Array, check_data, decide, dense, without_repeats
 from symsgd.judging import EarlyStopping, Judge
 from symsgd.losses import Loss
-from symsgd.penalties import Lasso, Penalty
+from symsgd.penalties import Penalty
 from symsgd.problem import Problem, Rule
 from symsgd.schedules import Adaptive, Schedule
 from symsgd.stopping import Patience
@@ -149,7 +149,7 @@ def train(
     if init is not None:
         _check_start(init)
     data = check_data(X, threads)
-    if isinstance(rule.penalty, Lasso) or rule.schedule.passive_aggressive:  # |x|² is wrong where a feature repeats
+    if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
     judge = Judge.check(data, problem, rule.loss, early_stopping, eval_set, threads)

@@ -43,7 +43,7 @@ public:
     void pull(ModelView<V> global, const BlockPlace& place, const Kernels& kernels);
 
     // Starts again from where the block began, the only tangent being how far `global` has moved since.
-    void restart_along_movement(ModelView<V> global, const BlockPlace& place);
+    void restart_along_movement(ModelView<V> global, double t);
 
     // How far `global` has moved since the pull, as far as the replica knows it: fills `moved`.
     void measure_movement(ModelView<V> global);
@@ -64,6 +64,8 @@ public:
     std::vector<Lane> initial_lanes;
     Array<V> moved;  // count × classes: of the weights
     std::vector<double> moved_intercepts;
+    Array<V> corrections;      // room for the merge: count × classes
+    std::vector<V> projected;  // and Aᵀ d
 
 private:
     void fill_columns(ModelView<V>& own, const BlockPlace& place, const Kernels& kernels);

@@ -30,8 +30,9 @@ struct DenseRows {
     std::int64_t features;
 };
 
-// Rows of a block whose entries have been sorted: `common` counts features by their place among the frequent ones,
-// `rare` is as it was. The two have the same rows.
+// A copy of sparse rows whose entries have been sorted: `common` counts features by their place among the frequent
+// ones, `rare` has the others as they were. The two have the same rows, filled up with entries of value 0 (see
+// sorted_rows.hpp).
 template <class V, class I>
 struct SplitRows {
     using Value = V;

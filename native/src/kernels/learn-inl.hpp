@@ -15,9 +15,16 @@ SYMSGD_INLINE auto with_panel(int numbers, F&& f) {
     return f(std::integral_constant<int, 4>{});
 }
 
-// The losses that most trainings use get loops of their own; f is called with one of them or AnyLoss.
-template <class F>
+// The losses that most trainings use get loops of their own on the rows that most trainings have; f is called with one
+// of them or AnyLoss. (Loops for everything would take minutes to compile.)
+template <class Rows>
+constexpr bool is_common_rows =
+    std::is_same_v<Rows, SparseRows<float, std::int32_t>> || std::is_same_v<Rows, SplitRows<float, std::int32_t>> ||
+    std::is_same_v<Rows, DenseRows<float>>;
+
+template <class Rows, class F>
 SYMSGD_INLINE void with_common_loss(const Loss& loss, F&& f) {
+    if constexpr (!is_common_rows<Rows>) return f(std::type_identity<AnyLoss>{});
     switch (loss.kind) {
         case LossKind::log_loss:
             return f(std::type_identity<LogLoss>{});
@@ -63,7 +70,7 @@ void learn(const Rows& rows, const Block& block, const Rule& rule, ModelView<typ
         });
     }
     if (usual && model.classes == 1 && (model.stride == 8 || model.stride == 16)) {
-        return with_common_loss(rule.loss, [&]<class L>(std::type_identity<L>) {
+        return with_common_loss<Rows>(rule.loss, [&]<class L>(std::type_identity<L>) {
             if (model.stride == 8) return learn_one<Rows, 8, Home::own, L, true>(rows, block, rule, model);
             return learn_one<Rows, 16, Home::own, L, true>(rows, block, rule, model);
         });
@@ -75,7 +82,7 @@ template <class Rows>
 void learn_shared(const Rows& rows, const Block& block, const Rule& rule, ModelView<typename Rows::Value>& model) {
     if (model.stride == 1) {
         if (!is_usual(rule, model)) return learn_one<Rows, 1, Home::shared, AnyLoss, false>(rows, block, rule, model);
-        return with_common_loss(rule.loss, [&]<class L>(std::type_identity<L>) {
+        return with_common_loss<Rows>(rule.loss, [&]<class L>(std::type_identity<L>) {
             learn_one<Rows, 1, Home::shared, L, true>(rows, block, rule, model);
         });
     }
@@ -121,7 +128,7 @@ template <class V, class I>
 void learn_split(const SplitRows<V, I>& rows, const Block& block, const Rule& rule, ModelView<V>& model) {
     using Rows = SplitRows<V, I>;
     if (is_usual(rule, model) && model.classes == 1 && (model.stride == 8 || model.stride == 16)) {
-        return with_common_loss(rule.loss, [&]<class L>(std::type_identity<L>) {
+        return with_common_loss<Rows>(rule.loss, [&]<class L>(std::type_identity<L>) {
             if (model.stride == 8) return learn_one<Rows, 8, Home::split, L, true>(rows, block, rule, model);
             return learn_one<Rows, 16, Home::split, L, true>(rows, block, rule, model);
         });

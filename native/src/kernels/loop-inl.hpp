@@ -10,6 +10,7 @@
 #pragma once
 
 #include "penalties-inl.hpp"
+#include "split-inl.hpp"
 #include "symsgd/learn.hpp"
 
 namespace symsgd {
@@ -147,7 +148,15 @@ struct Loop {
     ModelView<V>& model;
     Lane* lanes;
     const std::size_t ahead = fetch_distance(rows);
-    const bool fetch_weights = single && model.features * static_cast<std::int64_t>(sizeof(V)) > large_model;
+    const bool fetch_weights = fetches_weights();
+
+    // whether the weights that the row's features have one number each of are too many for the second-level cache
+    SYMSGD_INLINE bool fetches_weights() const {
+        if constexpr (home == Home::split)
+            return one && rows.rare.features * static_cast<std::int64_t>(sizeof(V)) > large_model;
+        else
+            return single && model.features * static_cast<std::int64_t>(sizeof(V)) > large_model;
+    }
 
     SYMSGD_INLINE int classes() const { return one ? 1 : model.classes; }
     SYMSGD_INLINE std::int64_t stride() const { return one ? panel : model.stride; }
@@ -182,11 +191,10 @@ struct Loop {
     }
 
     SYMSGD_INLINE void fetch_from(std::size_t i) {
-        if constexpr (home != Home::split) {
-            if (i + 2 * ahead >= block.known) return;
-            prefetch(rows, block.order[i + ahead], block.order[i + 2 * ahead]);
-            if (fetch_weights) prefetch_weights(row_at(rows, block.order[i + 1]), model.weights);
-        }
+        if (i + 2 * ahead >= block.known) return;
+        prefetch(rows, block.order[i + ahead], block.order[i + 2 * ahead]);
+        if (fetch_weights)
+            prefetch_weights(row_at(rows, block.order[i + 1]), home == Home::split ? model.rare : model.weights);
     }
 
     template <class Row>
@@ -245,7 +253,7 @@ struct Loop {
                 raw[0] = dot(row.common, weights());
             else
                 for (std::int64_t at = 0; at < stride(); at += panel)
-                    dot_panel<panel>(row.common, weights(), stride(), at, raw + at);
+                    dot_panel<panel, 4>(row.common, weights(), stride(), at, raw + at);
             predict_rare(row.rare, margin);
         } else if constexpr (single) {
             raw[0] = dot(row, weights());
@@ -257,9 +265,7 @@ struct Loop {
         for (int c = 0; c < classes(); ++c) {
             V intercept;
             if constexpr (home == Home::shared) {
-                double value;
-                __atomic_load(model.shared_intercepts + c, &value, __ATOMIC_RELAXED);
-                intercept = static_cast<V>(value);
+                intercept = static_cast<V>(Relaxed<double>{model.shared_intercepts}.get(c));
             } else {
                 intercept = static_cast<V>(lanes[c].intercept);
             }
@@ -298,37 +304,43 @@ struct Loop {
         const double move = intercept_move(lane, u);
         if constexpr (keeps_state) {
             if (halves()) {
-                if (tangents() > 0) plan_tangents(lane, c, raw, step, lane.scale);
+                if (tangents() > 0) plan_tangents(lane, c, raw, step, lane.scale, V{});
                 step_halves(row, model, lane, c, u, tangents(), step, lane.step_size * rule.penalty.l1);
                 return move;
             }
         }
         const double scale = lane.scale;
         if (rule.penalty.l2 != 0.0) raw[0] *= static_cast<V>(decay(lane, c));
-        if (tangents() > 0) {
-            const V g = step[0];
-            plan_tangents(lane, c, raw, step, scale);
-            step[0] = g;
-        }
-        step[0] *= static_cast<V>(lane.factor * lane.inverse);
+        const V own_step = step[0] * static_cast<V>(lane.factor * lane.inverse);
+        if (tangents() > 0)
+            plan_tangents(lane, c, raw, step, scale, own_step);
+        else
+            step[0] = own_step;
         return move;
     }
 
-    // The tangents of a step: δu = ∂u/∂p δp, δp = x·(M A) + (its intercept's row), which then moves by κ δu.
-    SYMSGD_INLINE void plan_tangents(Lane& lane, int c, const V* raw, V* step, double scale) {
+    // The tangents of a step: δu = ∂u/∂p δp, δp = x·(M A) + (its intercept's row), which then moves by κ δu. The step
+    // of the weight itself goes in front of them here, in the register: the loads of all of them together would have to
+    // wait for a store of its own.
+    SYMSGD_INLINE void plan_tangents(Lane& lane, int c, const V* raw, V* step, double scale, V own_step) {
         constexpr int lanes_at_once = one ? smallest(panel, vector_lanes<V>) : smallest(4, vector_lanes<V>);
         using Few = Vector<V, lanes_at_once>;
         V* intercepts = model.tangent_intercepts + c * group();
-        const V response = static_cast<V>(lane.response), before = static_cast<V>(scale);
-        const V inverse = static_cast<V>(lane.inverse);
+        const V before = static_cast<V>(scale), inverse = static_cast<V>(lane.inverse);
         const V kappa = static_cast<V>(rule.fit_intercept ? rule.intercept_decay : 0.0);
+        Few response = Few{} + static_cast<V>(lane.response);
+        response[0] = 0;
         for (int k = 0; k < group(); k += lanes_at_once) {
             const Few at = load<V, lanes_at_once>(intercepts + k);
             const Few move = (load<V, lanes_at_once>(raw + k) * before + at) * response;
-            store<V, lanes_at_once>(step + k, move * inverse);
+            Few steps = move * inverse;
+            if (k == 0) {
+                steps[0] = own_step;
+                response[0] = static_cast<V>(lane.response);
+            }
+            store<V, lanes_at_once>(step + k, steps);
             store<V, lanes_at_once>(intercepts + k, at + move * kappa);
         }
-        intercepts[0] = 0;
         for (int k = model.tangents + 1; k <= model.tangents + model.diagonal; ++k) step[k] = intercepts[k] = 0;
     }
 
@@ -344,10 +356,7 @@ struct Loop {
     SYMSGD_INLINE void move_intercept(int c, double move) {
         if constexpr (home == Home::shared) {
             if (!rule.fit_intercept) return;
-            double value;
-            __atomic_load(model.shared_intercepts + c, &value, __ATOMIC_RELAXED);
-            value += move;
-            __atomic_store(model.shared_intercepts + c, &value, __ATOMIC_RELAXED);
+            raise(Relaxed<double>{model.shared_intercepts}, c, move);
         } else {
             lanes[c].intercept += move;
         }
@@ -478,8 +487,10 @@ struct Loop {
                 if (move == 0.0) continue;
                 const double gathered = model.gathered[at] + move * move;
                 model.gathered[at] = static_cast<V>(gathered);
+                const V before = model.weights[at];
                 model.weights[at] +=
                     static_cast<V>(lanes[c].step_size * lanes[c].inverse * move / __builtin_sqrt(gathered));
+                observe(model, lanes[c], at, before, model.weights[at], false);
             }
         }
     }

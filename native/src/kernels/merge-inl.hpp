@@ -32,24 +32,24 @@ void project(const ModelView<V>& model, const V* initial, const V* moved, V* v) 
     }
 }
 
-// out_i = Σ_j (scale × (M A)_ij − decay × A_ij) v_j of every class; v is 0 where a column does not count.
+// out_i = scale × Σ_j ((M A)_ij − folded × A_ij) v_j of every class; v is 0 where a column does not count. Where
+// nothing was touched the difference is 0 exactly.
 template <class V>
 void correct(const ModelView<V>& model, const V* initial, const V* v, V* out) {
     constexpr int lanes = smallest(4, vector_lanes<V>);
     for (int c = 0; c < model.classes; ++c) {
-        const V scale = static_cast<V>(model.lanes[c].scale),
-                decay = static_cast<V>(model.lanes[c].folded * model.lanes[c].scale);
+        const V scale = static_cast<V>(model.lanes[c].scale), folded = static_cast<V>(model.lanes[c].folded);
         for (std::int64_t i = 0; i < model.features; ++i) {
             Vector<V, lanes> sums[4 / lanes]{};
             for (int at = c * model.group; at < (c + 1) * model.group; at += 4) {
                 for (int k = 0; k < 4 / lanes; ++k) {
                     const std::int64_t from = i * model.stride + at + k * lanes;
-                    sums[k] += (load<V, lanes>(model.weights + from) * scale - load<V, lanes>(initial + from) * decay) *
+                    sums[k] += (load<V, lanes>(model.weights + from) - load<V, lanes>(initial + from) * folded) *
                                load<V, lanes>(v + at + k * lanes);
                 }
             }
             for (int k = 1; k < 4 / lanes; ++k) sums[0] += sums[k];
-            out[i * model.classes + c] = sum<V, lanes>(sums[0]);
+            out[i * model.classes + c] = scale * sum<V, lanes>(sums[0]);
         }
     }
 }

@@ -34,18 +34,6 @@ SYMSGD_INLINE std::int64_t feature(const DenseRow<V>&, std::int64_t j) {
     return j;
 }
 
-// A row of a block whose entries have been sorted into frequent and rare ones.
-template <class V, class I>
-struct SplitRow {
-    SparseRow<V, std::int32_t> common;
-    SparseRow<V, I> rare;
-};
-
-template <class V, class I>
-SYMSGD_INLINE SplitRow<V, I> row_at(const SplitRows<V, I>& rows, std::int64_t r) {
-    return {row_at(rows.common, r), row_at(rows.rare, r)};
-}
-
 template <int lines>
 SYMSGD_INLINE void prefetch_lines(const void* from) {
     for (int k = 0; k < lines; ++k) __builtin_prefetch(static_cast<const char*>(from) + 64 * k);
@@ -81,11 +69,6 @@ SYMSGD_INLINE std::size_t fetch_distance(const SparseRows<V, I>& rows) {
 template <class V>
 SYMSGD_INLINE std::size_t fetch_distance(const DenseRows<V>& rows) {
     return rows.features > 200 ? 1 : 4;
-}
-
-template <class V, class I>
-SYMSGD_INLINE std::size_t fetch_distance(const SplitRows<V, I>&) {
-    return 0;  // its rows are in the cache already
 }
 
 // Fetches the weights of a row.
@@ -185,14 +168,12 @@ SYMSGD_INLINE void add(const DenseRow<V>& row, V u, const W& w) {
     for (; j < row.count; ++j) raise(w, j, row.value[j] * u);
 }
 
-// Several numbers a feature at once: `panel` of them lie side by side at w[feature × stride + at].
-template <int panel, class Row, class W, class V>
+// Several numbers a feature at once: `panel` of them lie side by side at w[feature × stride + at]. `sums` of them are
+// independent, so that additions do not wait for one another.
+template <int panel, int sums = 2, class Row, class W, class V>
 SYMSGD_INLINE void dot_panel(const Row& row, const W& w, std::int64_t stride, std::int64_t at, V* scores) {
     constexpr int lanes = smallest(panel, vector_lanes<V>);
     constexpr int parts = panel / lanes;
-    constexpr int sums = parts > 4   ? 1
-                         : parts > 1 ? 2
-                                     : 4;  // independent, so that additions do not wait for one another
     Vector<V, lanes> total[sums][parts]{};
     std::int64_t j = 0;
     for (; j + sums <= row.count; j += sums) {
@@ -241,11 +222,6 @@ SYMSGD_INLINE double square_norm(const Row& row) {
     double total = sum<V, lanes>(a + b);
     for (; j < row.count; ++j) total += static_cast<double>(row.value[j]) * row.value[j];
     return total;
-}
-
-template <class V, class I>
-SYMSGD_INLINE double square_norm(const SplitRow<V, I>& row) {
-    return square_norm(row.common) + square_norm(row.rare);
 }
 
 }  // namespace

@@ -84,57 +84,73 @@ struct Plain {
     }
 };
 
-#if defined(__SANITIZE_THREAD__)
-#define SYMSGD_THREAD_SANITIZER 1
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SYMSGD_SANITIZER 1
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SYMSGD_THREAD_SANITIZER 1
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SYMSGD_SANITIZER 1
 #endif
 #endif
 
-// Weights that several threads read and write at once. Each number is loaded and stored by a relaxed atomic, which
-// compiles to a plain move. The language has no atomic vectors; a vector move of the machine's is as good as one move
-// an element, and written as such it is out of the compiler's sight. Elsewhere, and under the thread sanitizer, it is
-// element by element.
+// Weights that several threads read and write at once, each number by itself: relaxed atomics. What the compilers make
+// of those for floating point is a detour through the integer registers, and for vectors the language has none; so on
+// x86 the moves, atomic by number and no more, are written as such. Elsewhere, and under sanitizers, which see nothing
+// of such moves, they are the language's.
+#if defined(__x86_64__) && !defined(SYMSGD_SANITIZER)
+#if defined(__AVX__)
+#define SYMSGD_MOVE(kind) "vmov" kind " %1, %0"
+#else
+#define SYMSGD_MOVE(kind) "mov" kind " %1, %0"
+#endif
+#endif
+
 template <class V>
 struct Relaxed {
     V* weights;
 
+#if defined(SYMSGD_MOVE)
+    SYMSGD_INLINE V get(std::int64_t i) const {
+        V value;
+        if constexpr (sizeof(V) == 4)
+            __asm__(SYMSGD_MOVE("ss") : "=x"(value) : "m"(weights[i]));
+        else
+            __asm__(SYMSGD_MOVE("sd") : "=x"(value) : "m"(weights[i]));
+        return value;
+    }
+    SYMSGD_INLINE void set(std::int64_t i, V value) const {
+        if constexpr (sizeof(V) == 4)
+            __asm__(SYMSGD_MOVE("ss") : "=m"(weights[i]) : "x"(value));
+        else
+            __asm__(SYMSGD_MOVE("sd") : "=m"(weights[i]) : "x"(value));
+    }
+    template <int N>
+    SYMSGD_INLINE Vector<V, N> get_vector(std::int64_t i) const {
+        Vector<V, N> v;
+        __asm__(SYMSGD_MOVE("ups") : "=x"(v) : "m"(*reinterpret_cast<const char (*)[sizeof v]>(weights + i)));
+        return v;
+    }
+    template <int N>
+    SYMSGD_INLINE void set_vector(std::int64_t i, Vector<V, N> v) const {
+        __asm__(SYMSGD_MOVE("ups") : "=m"(*reinterpret_cast<char (*)[sizeof v]>(weights + i)) : "x"(v));
+    }
+#else
     SYMSGD_INLINE V get(std::int64_t i) const {
         V value;
         __atomic_load(weights + i, &value, __ATOMIC_RELAXED);
         return value;
     }
     SYMSGD_INLINE void set(std::int64_t i, V value) const { __atomic_store(weights + i, &value, __ATOMIC_RELAXED); }
-
     template <int N>
     SYMSGD_INLINE Vector<V, N> get_vector(std::int64_t i) const {
-        Vector<V, N> v;
-#if defined(__x86_64__) && !defined(SYMSGD_THREAD_SANITIZER)
-        const auto& from = *reinterpret_cast<const char (*)[sizeof v]>(weights + i);
-#if defined(__AVX__)
-        __asm__ volatile("vmovups %1, %0" : "=v"(v) : "m"(from));
-#else
-        __asm__ volatile("movups %1, %0" : "=x"(v) : "m"(from));
-#endif
-#else
+        Vector<V, N> v{};
         for (int k = 0; k < N; ++k) v[k] = get(i + k);
-#endif
         return v;
     }
     template <int N>
     SYMSGD_INLINE void set_vector(std::int64_t i, Vector<V, N> v) const {
-#if defined(__x86_64__) && !defined(SYMSGD_THREAD_SANITIZER)
-        auto& to = *reinterpret_cast<char (*)[sizeof v]>(weights + i);
-#if defined(__AVX__)
-        __asm__ volatile("vmovups %1, %0" : "=m"(to) : "v"(v));
-#else
-        __asm__ volatile("movups %1, %0" : "=m"(to) : "x"(v));
-#endif
-#else
         for (int k = 0; k < N; ++k) set(i + k, v[k]);
-#endif
     }
+#endif
 };
 
 // N indices; those of 32 bits come two a load, because loads are what the loop over a sparse row has most of.

@@ -49,9 +49,10 @@ protected:
         return (order_.count() + rows - 1) / rows;
     }
 
-    // Trains blocks [begin, end) into `target`.
-    void run_blocks(Workspace<Rows>& work, ModelView<V> target, std::int64_t begin, std::int64_t end,
-                    const ShouldStop& should_stop, PassSums& sums) {
+    // Trains blocks [begin, end) into `target`, and returns how far it came.
+    std::int64_t run_blocks(Workspace<Rows>& work, ModelView<V> target, std::int64_t begin, std::int64_t end,
+                            const ShouldStop& should_stop, PassSums& sums) {
+        if (begin == end) return end;
         std::atomic<std::int64_t> next{begin};
         std::atomic<bool> stop{false};
         t_ = work.model.t();
@@ -76,6 +77,7 @@ protected:
             }
         });
         sums.stopped = stop;
+        return std::min(next.load(), end);
     }
 
     void pull(Workspace<Rows>& work, AnySeat& seat, ModelView<V> target, std::int64_t block) {
@@ -133,7 +135,7 @@ class AllReplicated final : public Asynchronous<Rows, Seat<Rows>> {
 
 public:
     void run_pass(Workspace<Rows>& work, const ShouldStop& should_stop, PassSums& sums) override {
-        this->order_.write(work.order, work.spec.strategy.threads);
+        this->order_.write(work, work.spec.strategy.threads);
         this->run_blocks(work, work.model.view(), 0, this->blocks(work), should_stop, sums);
         work.model.set_t(work.model.t() + static_cast<double>(sums.rows));
     }
@@ -161,8 +163,11 @@ class FrequentReplicated final : public Asynchronous<Rows, SplitSeat<Rows>> {
 public:
     void run_pass(Workspace<Rows>& work, const ShouldStop& should_stop, PassSums& sums) override {
         const int threads = work.spec.strategy.threads;
-        this->order_.write(work.order, threads);
-        if (work.pass == 0) frequent_ = find_frequent(work.rows, this->order_, work.spec.strategy);
+        this->order_.write(work, threads);
+        if (!common_) {
+            frequent_ = find_frequent(work.rows, this->order_, work.spec.strategy);
+            sorted_.copy(work.rows, frequent_, threads);
+        }
         ModelView<V> shared = work.model.view();
         fold_scales(shared, threads);
         clock_.wind(work.spec.rule, shared, shared.t, this->order_.count(), work.spec.strategy.block_size, threads);
@@ -177,8 +182,9 @@ public:
         std::int64_t begin = 0;
         for (const std::int64_t end : clock_.cuts()) {
             if (sums.stopped) break;
-            this->run_blocks(work, common, begin, end, should_stop, sums);
-            for (int c = 0; c < shared.classes; ++c) shared.lanes[c].scale = clock_.after(end - 1, c);
+            const std::int64_t reached = this->run_blocks(work, common, begin, end, should_stop, sums);
+            for (int c = 0; c < shared.classes; ++c)
+                shared.lanes[c].scale = reached > begin ? clock_.after(reached - 1, c) : 1.0;
             fold_scales(shared, threads);
             begin = end;
         }
@@ -197,7 +203,7 @@ private:
 
     std::unique_ptr<SplitSeat<Rows>> make_seat(const Workspace<Rows>& work, ReplicaShape shape) override {
         shape.whole = true;
-        return std::make_unique<SplitSeat<Rows>>(work, frequent_, shape);
+        return std::make_unique<SplitSeat<Rows>>(work, sorted_.view(), shape);
     }
 
     bool train(Workspace<Rows>& work, SplitSeat<Rows>& seat, std::int64_t block,
@@ -208,6 +214,7 @@ private:
     }
 
     Frequent frequent_;
+    SortedRows<V, typename Rows::Index> sorted_;
     std::optional<Model<V>> common_;  // the weights of the frequent features
     DecayClock clock_;
 };

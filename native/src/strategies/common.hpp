@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "symsgd/strategy.hpp"
 #include "symsgd/team.hpp"
@@ -49,10 +50,39 @@ private:
     bool stopped_ = false;
 };
 
-// The rows of a pass in turn, without those held out.
+// Whether a row has no feature. PA-I passes such rows over: they are no steps.
+template <class Rows>
+bool is_featureless(const Rows& rows, std::int64_t r) {
+    const auto zero = [](auto x) { return x == 0; };
+    if constexpr (Rows::sparse)
+        return std::all_of(rows.value + rows.start[r], rows.value + rows.start[r + 1], zero);
+    else
+        return std::all_of(rows.value + r * rows.features, rows.value + (r + 1) * rows.features, zero);
+}
+
+// The rows of a pass in turn, without those held out and those that are no steps: so that the number of a row's step
+// is its place.
 class WrittenOrder {
 public:
-    void write(const Order& order, int threads) {
+    template <class Rows>
+    void write(const Workspace<Rows>& work, int threads) {
+        write_all(work.order, threads);
+        if (work.spec.rule.schedule.kind != ScheduleKind::passive_aggressive1) return;
+        if (featureless_.empty()) {
+            featureless_.resize(static_cast<std::size_t>(work.rows.rows));
+            for (std::int64_t r = 0; r < work.rows.rows; ++r)
+                featureless_[static_cast<std::size_t>(r)] = is_featureless(work.rows, r);
+        }
+        count_ = std::remove_if(rows_.get(), rows_.get() + count_,
+                                [&](std::int64_t r) { return featureless_[static_cast<std::size_t>(r)]; }) -
+                 rows_.get();
+    }
+
+    std::int64_t count() const { return count_; }
+    const std::int64_t* at(std::int64_t place) const { return rows_.get() + place; }
+
+private:
+    void write_all(const Order& order, int threads) {
         const std::int64_t places = order.places();
         if (rows_ == nullptr) rows_ = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(places));
         if (order.leaves_out()) {
@@ -64,12 +94,9 @@ public:
         count_ = places;
     }
 
-    std::int64_t count() const { return count_; }
-    const std::int64_t* at(std::int64_t place) const { return rows_.get() + place; }
-
-private:
     std::unique_ptr<std::int64_t[]> rows_;
     std::int64_t count_ = 0;
+    std::vector<bool> featureless_;
 };
 
 // Targets and weights of up to a slice of rows, and the block they make.

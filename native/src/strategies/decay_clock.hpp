@@ -60,7 +60,7 @@ public:
 private:
     static constexpr double smallest = 1e-12;
 
-    bool begins(std::int64_t b) const { return b == 0 || std::find(cuts_.begin(), cuts_.end(), b) != cuts_.end(); }
+    bool begins(std::int64_t b) const { return b == 0 || std::binary_search(cuts_.begin(), cuts_.end(), b); }
     std::size_t at(std::int64_t b, int c) const { return static_cast<std::size_t>(b * classes_ + c); }
 
     int classes_ = 1;

@@ -46,35 +46,55 @@ public:
             }
         });
         sums.stopped = stop_;
+        have_kept_ = using_kept_ || (work.spec.strategy.keep && !stop_);
         work.model.set_t(t_ + static_cast<double>(sums.rows));
     }
 
 private:
+    static bool walks(const Seat<Rows>& seat) { return seat.replica.shape().columns == Columns::movement; }
     bool means() const { return combiner_ == CombinerKind::mean || combiner_ == CombinerKind::adagrad; }
 
     void prepare(Workspace<Rows>& work) {
         const StrategySpec& strategy = work.spec.strategy;
-        order_.write(work.order, strategy.cores);
+        order_.write(work, strategy.cores);
         combiner_ = strategy.combiner;
         width_ = strategy.threads;
         const std::int64_t rows = order_.count();
-        block_rows_ = strategy.block_size > 0 ? strategy.block_size : (rows + width_ - 1) / width_;
+        block_rows_ =
+            strategy.block_size > 0 ? strategy.block_size : std::max<std::int64_t>(1, (rows + width_ - 1) / width_);
         blocks_ = (rows + block_rows_ - 1) / block_rows_;
         rule_ = work.spec.rule;
         rule_.track_norms = false;
-        using_kept_ = strategy.keep && work.pass > 0;
+        using_kept_ = have_kept_;
+        drift_.assign(static_cast<std::size_t>(work.model.classes()),
+                      0.0);  // a pass that was stopped may have left some
+        drift_rows_ = 0;
+        if (strategy.keep) follow_classes(work.spec.targets.class_ids);
         if (seated_classes_ == work.model.classes() && seated_kept_ == using_kept_) return;
         seated_classes_ = work.model.classes();
         seated_kept_ = using_kept_;
         seats_.clear();
         for (std::int64_t p = 0; p < std::min(width_, blocks_); ++p)
-            seats_.push_back(std::make_unique<Seat<Rows>>(work, shape(work)));
+            seats_.push_back(std::make_unique<Seat<Rows>>(work, shape(work, p)));
         trained_ = std::vector<std::atomic<std::int64_t>>(seats_.size());
-        drift_.assign(static_cast<std::size_t>(seated_classes_), 0.0);
-        if (strategy.keep && work.pass == 0) kept_.resize(static_cast<std::size_t>(blocks_ * seated_classes_));
     }
 
-    ReplicaShape shape(const Workspace<Rows>& work) const {
+    // The combiners kept are those of the classes still in training.
+    void follow_classes(const std::vector<double>& ids) {
+        if (kept_ids_ == ids) return;
+        std::vector<KeptCombiner<V>> kept(static_cast<std::size_t>(blocks_) * ids.size());
+        for (std::size_t c = 0; c < ids.size() && have_kept_; ++c) {
+            const auto from =
+                static_cast<std::size_t>(std::find(kept_ids_.begin(), kept_ids_.end(), ids[c]) - kept_ids_.begin());
+            for (std::size_t b = 0; b < static_cast<std::size_t>(blocks_); ++b)
+                kept[b * ids.size() + c] = std::move(kept_[b * kept_ids_.size() + from]);
+        }
+        kept_ = std::move(kept);
+        kept_ids_ = ids;
+    }
+
+    // What the p-th block of a round trains. The first finds the model where it left it, and needs no combiner.
+    ReplicaShape shape(const Workspace<Rows>& work, std::int64_t p) const {
         ReplicaShape shape;
         const PenaltyKind penalty = work.spec.rule.penalty.kind;
         switch (combiner_) {
@@ -98,7 +118,8 @@ private:
             case CombinerKind::sum:
                 break;
         }
-        shape.apart = !means() && combiner_ != CombinerKind::walk;
+        shape.apart = !means() && combiner_ != CombinerKind::walk && p > 0;
+        if (p == 0) shape.columns = Columns::none;
         // a copy of everything is cheaper than copying what a block has where that is nearly everything
         const std::int64_t mean = entries_of(work.rows) / std::max<std::int64_t>(work.rows.rows, 1);
         shape.whole = shape.whole || !Rows::sparse || mean * block_rows_ >= work.rows.features;
@@ -118,18 +139,20 @@ private:
         for (std::int64_t block = next_++; block < blocks_; block = next_++) {
             Seat<Rows>& mine = seat(block);
             // the seat is free once the block that sat there in the last round has been merged
-            wait_until([&] { return merged_.load(std::memory_order_acquire) >= round_begin(block) || stopped(); });
+            wait_until([&] { return merged_ >= round_begin(block) || stopped(); });
             if (stop_) return;
             mine.prepare(work, order_.at(block_begin(block)), rows_of(block));
             mine.replica.pull(work.model.view(), place(work, block), work.kernels);
-            pulled_.fetch_add(1, std::memory_order_acq_rel);
+            ++pulled_;
             // the walk trains in turn, when it knows how far the model has moved
-            if (combiner_ != CombinerKind::walk && !mine.train(work, rule_, stopped)) return;
+            if (!walks(mine) && !mine.train(work, rule_, stopped)) return;
             const auto at = static_cast<std::size_t>(block - round_begin(block));
-            trained_[at].store(block + 1);  // before the look at merging_: one of the two threads sees the other's
+            trained_[at] = block + 1;
             merge_what_is_ready(work, sums, stopped);
             if (stopped()) return;
         }
+        // whoever has nothing left to do still asks whether to stop
+        wait_until([&] { return merged_ >= blocks_ || stopped(); });
     }
 
     BlockPlace place(const Workspace<Rows>& work, std::int64_t block) {
@@ -149,12 +172,16 @@ private:
 
     // Whether block merged_ can be merged: it has ended, and all of its round have taken their copies of the model. A
     // mean needs the whole round.
-    bool ready() {
-        const std::int64_t block = merged_.load(std::memory_order_acquire);
-        if (block >= blocks_ || pulled_.load(std::memory_order_acquire) < round_end(block)) return false;
+    //
+    // Whoever changes what this looks at looks here afterwards, and all of it is in the one order of sequentially
+    // consistent operations: of two threads that each complete half of what a merge waits for, one sees both. With
+    // anything weaker each might see only its own, and a round would wait forever.
+    bool ready() const {
+        const std::int64_t block = merged_;
+        if (block >= blocks_ || pulled_ < round_end(block)) return false;
         const std::int64_t begin = round_begin(block), last = means() ? round_end(block) : block + 1;
         for (std::int64_t b = block; b < last; ++b)
-            if (trained_[static_cast<std::size_t>(b - begin)].load() != b + 1) return false;
+            if (trained_[static_cast<std::size_t>(b - begin)] != b + 1) return false;
         return true;
     }
 
@@ -163,7 +190,7 @@ private:
         while (ready()) {
             if (merging_.exchange(true)) return;  // whoever merges looks again when it has let go
             while (ready() && !stop_) means() ? merge_round(work, sums) : merge_block(work, sums, stopped);
-            merging_.store(false);
+            merging_ = false;
             if (stop_) return;
         }
     }
@@ -176,40 +203,34 @@ private:
 
     template <class Stopped>
     void merge_block(Workspace<Rows>& work, PassSums& sums, const Stopped& stopped) {
-        const std::int64_t block = merged_.load(std::memory_order_relaxed);
+        const std::int64_t block = merged_;
         Seat<Rows>& ended = seat(block);
         ModelView<V> global = work.model.view();
         ended.replica.measure_movement(global);
         if (rule_.soft_curvature && block != round_begin(block))
             drift_rows_ += ended.measure_drift(work, drift_.data());
-        if (combiner_ == CombinerKind::walk) {
-            ended.replica.restart_along_movement(global, place_of_walk(work, block));
+        if (walks(ended)) {
+            ended.replica.restart_along_movement(global, t_ + static_cast<double>(block_begin(block)));
             if (!ended.train(work, rule_, stopped)) return;
         }
         const double first = t_ + static_cast<double>(block_begin(block));
         const double end = first + static_cast<double>(ended.rows());
         const double from = work.spec.rule.average_from;
         const double averaged = from > 0.0 ? std::max(0.0, end - std::max(first, from)) : 0.0;
-        if (using_kept_)
+        const bool first_of_round = block == round_begin(block);
+        if (using_kept_ && !first_of_round)
             merge_kept(ended.replica, global, kept_.data() + block * seated_classes_);
         else
             merge_chain(ended.replica, global, work.kernels, averaged);
-        if (work.spec.strategy.keep && work.pass == 0)
+        if (work.spec.strategy.keep && !using_kept_ && !first_of_round)
             keep_combiner(ended.replica, kept_.data() + block * seated_classes_);
         add_sums(work, sums, ended);
         if (block + 1 == round_end(block)) end_round(global);
-        merged_.store(block + 1, std::memory_order_release);
-    }
-
-    // Where the walk restarts: `owed` and the rest are in the replica's own lanes.
-    BlockPlace place_of_walk(const Workspace<Rows>&, std::int64_t block) const {
-        BlockPlace place;
-        place.t = t_ + static_cast<double>(block_begin(block));
-        return place;
+        merged_ = block + 1;
     }
 
     void merge_round(Workspace<Rows>& work, PassSums& sums) {
-        const std::int64_t block = merged_.load(std::memory_order_relaxed), last = round_end(block);
+        const std::int64_t block = merged_, last = round_end(block);
         std::vector<Replica<V>*> replicas;
         for (std::int64_t b = block; b < last; ++b) {
             replicas.push_back(&seat(b).replica);
@@ -219,7 +240,7 @@ private:
             merge_mean(replicas, work.model.view());
         else
             merge_adagrad(replicas, work.model.view());
-        merged_.store(last, std::memory_order_release);
+        merged_ = last;
     }
 
     // How far predictions were off in this round is what soft curvature expects of the next.
@@ -245,7 +266,9 @@ private:
     int seated_classes_ = 0;
     bool seated_kept_ = false;
     bool using_kept_ = false;
+    bool have_kept_ = false;
     std::vector<KeptCombiner<V>> kept_;  // block × classes
+    std::vector<double> kept_ids_;       // of those classes
 
     std::atomic<std::int64_t> next_{0};               // block to be taken
     std::atomic<std::int64_t> pulled_{0};             // blocks that have taken their copy of the model

@@ -23,8 +23,8 @@ class SharedMemory final : public Strategy<Rows> {
 
     // What a thread has to itself.
     struct Worker {
-        explicit Worker(const ModelView<V>& model)
-            : lanes(model.lanes, model.lanes + model.classes), scratch(3 * static_cast<std::size_t>(model.stride)) {}
+        Worker(const ModelView<V>& model, const std::vector<Lane>& start)
+            : lanes(start), scratch(3 * static_cast<std::size_t>(model.stride)) {}
 
         std::vector<Lane> lanes;
         Array<V> scratch;
@@ -37,7 +37,9 @@ class SharedMemory final : public Strategy<Rows> {
 public:
     void run_pass(Workspace<Rows>& work, const ShouldStop& should_stop, PassSums& sums) override {
         const StrategySpec& strategy = work.spec.strategy;
-        order_.write(work.order, strategy.threads);
+        order_.write(work, strategy.threads);
+        rule_ = work.spec.rule;
+        rule_.track_norms = false;  // no thread can: measuring reads every weight, while the others write
         ModelView<V> model = work.model.view();
         fold_scales(model, strategy.threads);
         const std::int64_t slice = slice_rows(work.rows, model.stride);
@@ -63,10 +65,12 @@ private:
         std::atomic<bool> stop{false};
         std::mutex adding;
         turn_ = begin;
+        // copied here: a thread may start when another has ended and adds its losses to the model
+        std::vector<Lane> start(model.lanes, model.lanes + model.classes);
+        for (Lane& lane : start) lane.loss = 0.0;
         run_team(work.spec.strategy.threads, [&](int number) {
             Poll poll(should_stop);
-            Worker worker(model);
-            for (Lane& lane : worker.lanes) lane.loss = 0.0;
+            Worker worker(model, start);
             const auto stopped = [&] {
                 if (number == 0 && poll()) stop = true;
                 return stop.load();
@@ -82,14 +86,16 @@ private:
                 throw;
             }
             ModelView<V> own = view(model, worker, model.t);
-            work.kernels.template of_models<V>().finish_pass(work.spec.rule, own);
+            work.kernels.template of_models<V>().finish_pass(rule_, own);
             const std::lock_guard lock(adding);
             for (int c = 0; c < model.classes; ++c)
                 model.lanes[c].loss += worker.lanes[static_cast<std::size_t>(c)].loss;
             sums.rows += worker.rows;
         });
         sums.stopped = stop;
-        for (int c = 0; c < model.classes; ++c) model.lanes[c].scale = clock_.after(end - 1, c);
+        const std::int64_t reached = std::min(next.load(), end);
+        for (int c = 0; c < model.classes; ++c)
+            model.lanes[c].scale = reached > begin ? clock_.after(reached - 1, c) : 1.0;
         fold_scales(model, work.spec.strategy.threads);
     }
 
@@ -120,17 +126,17 @@ private:
             const Block part = worker.slice.read(work.spec.targets, order, order, count,
                                                  static_cast<std::size_t>(order_.count() - at));
             if (strategy.kind == StrategyKind::hogwild) {
-                kernels.learn_shared(work.rows, part, work.spec.rule, own);
+                kernels.learn_shared(work.rows, part, rule_, own);
             } else {
                 worker.steps.resize(count * static_cast<std::size_t>(model.stride));
                 worker.moves.resize(count * static_cast<std::size_t>(model.classes));
                 const Delayed<V> delayed{worker.steps.data(), worker.moves.data()};
-                kernels.delay_shared(work.rows, part, work.spec.rule, own, delayed);
+                kernels.delay_shared(work.rows, part, rule_, own, delayed);
                 if (strategy.kind == StrategyKind::round_robin) {
                     wait_until([&] { return turn_.load(std::memory_order_acquire) == block || stopped(); });
                     if (turn_.load(std::memory_order_acquire) != block) return;
                 }
-                kernels.apply_shared(work.rows, part, work.spec.rule, own, delayed);
+                kernels.apply_shared(work.rows, part, rule_, own, delayed);
                 if (strategy.kind == StrategyKind::round_robin) turn_.store(block + 1, std::memory_order_release);
             }
         }
@@ -138,6 +144,7 @@ private:
     }
 
     WrittenOrder order_;
+    Rule rule_;
     DecayClock clock_;
     std::int64_t piece_ = 1;
     Array<double> intercepts_;

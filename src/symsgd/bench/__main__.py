@@ -7,16 +7,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from symsgd.bench import bandwidth, growth, machine, memory, sequential
+from symsgd.bench import bandwidth, fidelity, growth, machine, memory, sequential, strategies
 
-BENCHMARKS = ("sequential", "memory", "bandwidth", "growth")
+BENCHMARKS = ("sequential", "memory", "bandwidth", "growth", "strategies", "fidelity")
 
 
 def main() -> None:
     """Runs the benchmarks named, or all."""
-    parser = argparse.ArgumentParser(prog="python -m symsgd.bench", description="Benchmarks of the sequential engine.")
+    parser = argparse.ArgumentParser(prog="python -m symsgd.bench", description="Benchmarks.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all if none")
     parser.add_argument("--data-dir", type=Path, help="folder of real data sets with a realdata.py")
+    parser.add_argument("--threads", type=int, nargs="+", help="of the strategies (default: 1 and all cores)")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts (default 5)")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(BENCHMARKS)
@@ -31,6 +32,11 @@ def main() -> None:
             memory.run(console)
         elif name == "bandwidth":
             bandwidth.run(console)
+        elif name == "strategies":
+            threads = tuple(arguments.threads) if arguments.threads else None
+            strategies.run(console, arguments.data_dir, arguments.repeats, threads)
+        elif name == "fidelity":
+            fidelity.run(console, arguments.data_dir)
         else:
             growth.run(console)
 

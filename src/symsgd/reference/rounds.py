@@ -64,6 +64,7 @@ def rounds(
     `whole` says whether a block knows all features or its own rows' alone, which is where A counts (see `combiners`);
     None means all if `touched` is "all" (dense rows). AdaGrad's sums of squares live as long as the run.
 
+    Rows of zeros, which PA-I passes over, are left out before the order is cut into blocks, their losses too.
     Losses and objectives are those that the blocks saw. Under the two means a sum of iterates is that of the blocks'
     own. A round of one block is a piece of the sequential run, whatever the combiner.
     """
@@ -86,7 +87,10 @@ def rounds(
     )
     state, mean = start_state(learner, coef, intercept, t), start_average(learner, average_coef, average_intercept)
     losses, objectives = [], []
-    for pass_, rows in enumerate(without_masked(orders, mask)):
+    left_out = np.zeros(len(learner.X), dtype=np.bool_) if mask is None else np.asarray(mask, dtype=np.bool_)
+    if schedule.name == "pa1":
+        left_out = left_out | ~learner.X.any(axis=1)
+    for pass_, rows in enumerate(without_masked(orders, left_out)):
         loss_sum = objective_sum = 0.0
         for number, blocks_of_rows in enumerate(split(rows, n_blocks, block_size)):
             blocks, end, iterates = team.round(state, blocks_of_rows, pass_, number * n_blocks)
