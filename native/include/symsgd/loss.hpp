@@ -4,7 +4,8 @@
 // once for numbers and for vectors of numbers (R may be a vector of the compiler's), so they use arithmetic,
 // comparisons and ?: alone. A loss may also give, with its gradient, the likelihood whose −log is its value: the
 // loop then multiplies instead of taking a logarithm a row. `bounded_gradient` says that g needs no clipping, `jumps`
-// that g is not continuous, so that h, being 0, tells nothing of how g changes.
+// that g is not continuous, so that h, being 0, tells nothing of how g changes. `curvature_by_gradient` is h at less
+// cost.
 #pragma once
 
 #include <cmath>

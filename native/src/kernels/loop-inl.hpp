@@ -55,6 +55,14 @@ SYMSGD_INLINE V tally(const L& loss, Lane& lane, V p, V y) {
     return loss.gradient(p, y);
 }
 
+template <class L, class V>
+SYMSGD_INLINE V curvature(const L& loss, V p, V y, V g) {
+    if constexpr (requires { loss.curvature_by_gradient(g, y); })
+        return loss.curvature_by_gradient(g, y);
+    else
+        return loss.curvature(p, y);
+}
+
 // ∂u/∂p of a step u = −size × weight × g where the gradient jumps: the secant of g over the distance that predictions
 // may be off, which is at least half of what this very step moves its own prediction (`reach`), and never so steep that
 // the step's derivative would overshoot.
@@ -122,7 +130,7 @@ SYMSGD_INLINE void decide_steps(const Loss& loss, const Scored<V>& scored) {
                 const double reach = -lane.factor * (scored.square + (rule.fit_intercept ? rule.intercept_decay : 0.0));
                 lane.response = soft_response(loss, static_cast<double>(p), y, lane.factor, reach, lane.drift);
             } else {
-                lane.response = lane.factor * static_cast<double>(loss.curvature(p, static_cast<V>(y)));
+                lane.response = lane.factor * static_cast<double>(curvature(loss, p, static_cast<V>(y), g));
             }
         }
     }

@@ -34,6 +34,13 @@ struct LogLoss {
         return e / f / f;  // f² may be out of range
     }
 
+    // The same from the gradient, which has the exponential already: σ(−yp) (1 − σ(−yp)).
+    template <class R>
+    [[gnu::always_inline]] R curvature_by_gradient(R g, R y) const {
+        const R sigma = -(y * g);
+        return sigma * (all<R>(1) - sigma);
+    }
+
     // The exponential is held within the range of R; where yp is less, the value is −yp to the last bit.
     static constexpr double likelihood_holds_above = -80.0;
 
