@@ -583,8 +583,8 @@ def split(density: float) -> tuple[Any, np.ndarray, Any, np.ndarray]:
 @pytest.mark.parametrize("density", [1.0, 0.2])
 @pytest.mark.parametrize("strategy", EVERY)
 def test_the_sequential_auc_at_a_small_step(strategy: str, density: float, n_threads: int) -> None:
-    """Within .005, racy ones within .02; and within 5 % of the sequential model itself, but for means, which go a P-th of the way, and
-    AdaGrad, which goes its own."""
+    """Within .005, racy ones within .02; and near the sequential model itself, but for means, which go a P-th of the
+    way, and AdaGrad, which goes its own."""
     X, y, held_X, held_y = split(density)
     sequential = trained(X, y, "sequential", 1)
     result = trained(X, y, strategy, n_threads)
