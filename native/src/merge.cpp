@@ -202,12 +202,22 @@ struct ClassMerge {
     }
 };
 
+// Whether anybody else has moved the model since the replica was taken.
+template <class V>
+bool has_moved(const Replica<V>& replica, const ModelView<V>& own) {
+    const auto numbers = static_cast<std::size_t>(own.features * own.classes);
+    return std::any_of(replica.moved.data(), replica.moved.data() + numbers, [](V d) { return d != 0; }) ||
+           std::any_of(replica.moved_intercepts.begin(), replica.moved_intercepts.end(),
+                       [](double d) { return d != 0.0; });
+}
+
 // The same for weights alone, by the kernels.
 template <class V>
 void merge_weights(Replica<V>& replica, ModelView<V> own, ModelView<V> global, const Kernels& kernels) {
     std::vector<V>& v = replica.projected;
     const Array<V>& corrections = replica.corrections;
-    if (own.tangents > 0) {
+    const bool corrects = own.tangents > 0 && has_moved(replica, own);
+    if (corrects) {
         kernels.of_models<V>().project(own, replica.initial.data(), replica.moved.data(), v.data());
         for (int c = 0; c < own.classes; ++c) {
             const int first = c * own.group;
@@ -235,7 +245,7 @@ void merge_weights(Replica<V>& replica, ModelView<V> own, ModelView<V> global, c
         for (std::int64_t i = 0; i < own.features; ++i) {
             const auto at = static_cast<std::size_t>(i * own.classes + c);
             V weight = own.weights[i * own.stride + c * own.group] * scale + keep * replica.moved[at];
-            if (own.tangents > 0) weight += corrections[at];
+            if (corrects) weight += corrections[at];
             global.weights[replica.at(i) * global.stride + c] = weight * inverse;
         }
         global.lanes[c].intercept = lane.intercept;

@@ -30,14 +30,18 @@ struct DenseRows {
     std::int64_t features;
 };
 
-// A copy of sparse rows whose entries have been sorted: `common` counts features by their place among the frequent
-// ones, `rare` has the others as they were. The two have the same rows, filled up with entries of value 0 (see
-// sorted_rows.hpp).
+// A copy of sparse rows whose entries have been sorted: in each row first the `common` features, counted by their place
+// among the frequent ones and filled up with entries of value 0 (see sorted_rows.hpp), then the rare ones as they were.
+// They lie one after the other because a row is fetched from memory as a whole.
 template <class V, class I>
 struct SplitRows {
     using Value = V;
-    SparseRows<V, std::int32_t> common;
-    SparseRows<V, I> rare;
+    const I* start;  // 2 rows + 1 entries: where a row begins, where its rare features begin, …
+    const I* index;
+    const V* value;
+    std::int64_t rows;
+    std::int64_t features;
+    std::int64_t commons;  // with those that fill up
 };
 
 // F<every type of rows there is>.

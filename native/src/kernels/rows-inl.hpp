@@ -39,31 +39,36 @@ SYMSGD_INLINE void prefetch_lines(const void* from) {
     for (int k = 0; k < lines; ++k) __builtin_prefetch(static_cast<const char*>(from) + 64 * k);
 }
 
-// Fetches a row into the cache; `later` is a row further on, of which only the place is fetched. Two lines each are
-// fetched whatever the length, and then 64 entries at a time: a loop's mispredicted end costs more than the lines that
-// are too many, which belong to the row stored next.
-template <class V, class I>
-SYMSGD_INLINE void prefetch(const SparseRows<V, I>& rows, std::int64_t r, std::int64_t later) {
-    constexpr std::int64_t first = 128 / (sizeof(I) > sizeof(V) ? sizeof(I) : sizeof(V));
+// Fetches entries into the cache. A few lines each are fetched whatever the number, and then 64 entries at a time: a
+// loop's mispredicted end costs more than the lines that are too many, which belong to the row stored next.
+template <int lines = 2, class V, class I>
+SYMSGD_INLINE void prefetch_entries(const I* index, const V* value, std::int64_t count) {
+    constexpr std::int64_t first = 64 * lines / (sizeof(I) > sizeof(V) ? sizeof(I) : sizeof(V));
     constexpr std::int64_t slack = 16;  // for rows that begin within a line
-    const I start = rows.start[r];
-    const I* index = rows.index + start;
-    const V* value = rows.value + start;
-    const std::int64_t count = static_cast<std::int64_t>(rows.start[r + 1] - start);
-    prefetch_lines<2>(index);
-    prefetch_lines<2>(value);
+    prefetch_lines<lines>(index);
+    prefetch_lines<lines>(value);
     for (std::int64_t j = first; j < count + slack; j += 64) {
         prefetch_lines<sizeof(I)>(index + j);
         prefetch_lines<sizeof(V)>(value + j);
     }
+}
+
+// Fetches a row into the cache; `later` is a row further on, of which only the place is fetched.
+template <class V, class I>
+SYMSGD_INLINE void prefetch(const SparseRows<V, I>& rows, std::int64_t r, std::int64_t later) {
+    const I start = rows.start[r];
+    prefetch_entries(rows.index + start, rows.value + start, static_cast<std::int64_t>(rows.start[r + 1] - start));
     __builtin_prefetch(rows.start + later);
 }
 
 // Rows to fetch ahead: enough time for the memory to answer, few enough for the first-level cache to keep them.
+SYMSGD_INLINE std::size_t fetch_distance_of(std::int64_t mean) {
+    return mean > 200 ? 2 : mean > 100 ? 3 : mean > 50 ? 5 : 8;
+}
+
 template <class V, class I>
 SYMSGD_INLINE std::size_t fetch_distance(const SparseRows<V, I>& rows) {
-    const std::int64_t mean = 1 + static_cast<std::int64_t>(rows.start[rows.rows]) / rows.rows;
-    return mean > 200 ? 2 : mean > 100 ? 3 : mean > 50 ? 5 : 8;
+    return fetch_distance_of(1 + static_cast<std::int64_t>(rows.start[rows.rows]) / rows.rows);
 }
 
 template <class V>
@@ -193,18 +198,29 @@ SYMSGD_INLINE void dot_panel(const Row& row, const W& w, std::int64_t stride, st
     }
 }
 
-template <int panel, class Row, class W, class V>
+// `entries` are taken in one turn of the loop.
+template <int panel, int entries = 1, class Row, class W, class V>
 SYMSGD_INLINE void add_panel(const Row& row, const V* u, const W& w, std::int64_t stride, std::int64_t at) {
     constexpr int lanes = smallest(panel, vector_lanes<V>);
     constexpr int parts = panel / lanes;
     Vector<V, lanes> step[parts];
     for (int k = 0; k < parts; ++k) step[k] = load<V, lanes>(u + k * lanes);
-    for (std::int64_t j = 0; j < row.count; ++j) {
-        const std::int64_t first = feature(row, j) * stride + at;
+    const auto add_entry = [&](std::int64_t first, V x) {
         for (int k = 0; k < parts; ++k)
             w.template set_vector<lanes>(first + k * lanes,
-                                         w.template get_vector<lanes>(first + k * lanes) + step[k] * row.value[j]);
+                                         w.template get_vector<lanes>(first + k * lanes) + step[k] * x);
+    };
+    std::int64_t j = 0;
+    if constexpr (entries > 1) {
+        for (; j + entries <= row.count; j += entries) {
+            std::int64_t features[entries];
+            V x[entries];  // read before anything is stored, which might be the same memory as far as compilers know
+            read_indices<entries>(row.index + j, features);
+            for (int e = 0; e < entries; ++e) x[e] = row.value[j + e];
+            for (int e = 0; e < entries; ++e) add_entry(features[e] * stride + at, x[e]);
+        }
     }
+    for (; j < row.count; ++j) add_entry(feature(row, j) * stride + at, row.value[j]);
 }
 
 template <class Row>

@@ -8,13 +8,16 @@ namespace {
 
 template <class V, class I>
 struct SplitRow {
-    SparseRow<V, std::int32_t> common;
+    SparseRow<V, I> common;
     SparseRow<V, I> rare;
 };
 
 template <class V, class I>
 SYMSGD_INLINE SplitRow<V, I> row_at(const SplitRows<V, I>& rows, std::int64_t r) {
-    return {row_at(rows.common, r), row_at(rows.rare, r)};
+    const I* bounds = rows.start + 2 * r;
+    const I start = bounds[0], middle = bounds[1], end = bounds[2];
+    return {{rows.index + start, rows.value + start, static_cast<std::int64_t>(middle - start)},
+            {rows.index + middle, rows.value + middle, static_cast<std::int64_t>(end - middle)}};
 }
 
 template <class V, class I>
@@ -24,13 +27,15 @@ SYMSGD_INLINE double square_norm(const SplitRow<V, I>& row) {
 
 template <class V, class I>
 SYMSGD_INLINE std::size_t fetch_distance(const SplitRows<V, I>& rows) {
-    return fetch_distance(rows.rare);
+    return fetch_distance_of(1 + static_cast<std::int64_t>(rows.start[2 * rows.rows]) / rows.rows);
 }
 
 template <class V, class I>
 SYMSGD_INLINE void prefetch(const SplitRows<V, I>& rows, std::int64_t r, std::int64_t later) {
-    prefetch(rows.common, r, later);
-    prefetch(rows.rare, r, later);
+    const I start = rows.start[2 * r];
+    const auto count = static_cast<std::int64_t>(rows.start[2 * r + 2] - start);
+    prefetch_entries<3>(rows.index + start, rows.value + start, count);
+    __builtin_prefetch(rows.start + 2 * later);
 }
 
 template <class V, class I>

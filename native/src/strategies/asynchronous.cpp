@@ -172,7 +172,8 @@ public:
         fold_scales(shared, threads);
         clock_.wind(work.spec.rule, shared, shared.t, this->order_.count(), work.spec.strategy.block_size, threads);
         const auto features = static_cast<std::int64_t>(frequent_.features.size());
-        if (!common_ || common_->classes() != shared.classes) common_.emplace(features, shared.classes, ModelNeeds{});
+        if (!common_ || common_->classes() != shared.classes)
+            common_.emplace(sorted_.view().commons, shared.classes, ModelNeeds{});
         ModelView<V> common = common_->view();
         for (int c = 0; c < shared.classes; ++c) {
             common.lanes[c] = shared.lanes[c];

@@ -2,9 +2,9 @@
 // them, and rare ones. Sorting a row anew in every pass took a quarter of the time where it was measured; the copy is
 // made once, and costs as much memory as the indices and values it copies.
 //
-// Both kinds are filled up to a multiple of four with entries of value 0, so that loops over them end where the machine
-// expects it. They name the first frequent feature,
-// which belongs to the thread, and the row's own last rare one.
+// Frequent ones are filled up to a multiple of four with entries of value 0, so that the loop over them ends where the
+// machine expects it. Such entries name features of their own behind the frequent ones: a feature named twice would
+// make its second update wait for the first one's store.
 #pragma once
 
 #include <limits>
@@ -16,6 +16,7 @@
 namespace symsgd {
 
 constexpr std::int32_t rare = -1;
+constexpr std::int64_t group_of_commons = 4;  // they are filled up to a multiple of it
 
 // The frequent features, and for each feature its place among them or `rare`.
 struct Frequent {
@@ -55,62 +56,53 @@ public:
     void copy(const SparseRows<V, I>& rows, const Frequent& frequent, int threads) {
         rows_ = rows.rows;
         features_ = rows.features;
-        commons_ = static_cast<std::int64_t>(frequent.features.size());
-        common_start_ = Array<std::int32_t>(static_cast<std::size_t>(rows_) + 1);
-        rare_start_ = Array<I>(static_cast<std::size_t>(rows_) + 1);
+        commons_ = static_cast<std::int64_t>(frequent.features.size()) + group_of_commons - 1;
+        start_ = Array<I>(2 * static_cast<std::size_t>(rows_) + 1);
         const auto place_of = [&](I j) { return frequent.place[static_cast<std::size_t>(rows.index[j])]; };
         in_pieces(rows_, 4096, threads, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t r = begin; r < end; ++r) {
-                std::int32_t commons = 0;
+                I commons = 0;
                 for (I j = rows.start[r]; j < rows.start[r + 1]; ++j) commons += place_of(j) != rare;
                 const I rares = rows.start[r + 1] - rows.start[r] - commons;
-                common_start_[static_cast<std::size_t>(r) + 1] = (commons + 3) / 4 * 4;
-                rare_start_[static_cast<std::size_t>(r) + 1] = (rares + 3) / 4 * 4;
+                start_[2 * static_cast<std::size_t>(r) + 1] =
+                    static_cast<I>((commons + group_of_commons - 1) / group_of_commons * group_of_commons);
+                start_[2 * static_cast<std::size_t>(r) + 2] = rares;
             }
         });
-        std::int64_t commons = 0, rares = 0;
-        for (std::int64_t r = 0; r < rows_; ++r) {
-            commons += common_start_[static_cast<std::size_t>(r) + 1];
-            rares += static_cast<std::int64_t>(rare_start_[static_cast<std::size_t>(r) + 1]);
-            if (commons > std::numeric_limits<std::int32_t>::max() || rares > std::numeric_limits<I>::max())
-                throw std::invalid_argument("async-symsgd sorts at most 2**31 entries of each kind; X has more");
-            common_start_[static_cast<std::size_t>(r) + 1] = static_cast<std::int32_t>(commons);
-            rare_start_[static_cast<std::size_t>(r) + 1] = static_cast<I>(rares);
+        std::int64_t entries = 0;
+        for (std::size_t bound = 1; bound < start_.size(); ++bound) {
+            entries += static_cast<std::int64_t>(start_[bound]);
+            if (entries > std::numeric_limits<I>::max())
+                throw std::invalid_argument(
+                    "async-symsgd sorts a copy of X whose entries, filled up to fours, its index type cannot count; "
+                    "give X indices of 64 bits");
+            start_[bound] = static_cast<I>(entries);
         }
-        common_index_ = Array<std::int32_t>(static_cast<std::size_t>(commons));
-        common_value_ = Array<V>(static_cast<std::size_t>(commons));
-        rare_index_ = Array<I>(static_cast<std::size_t>(rares));
-        rare_value_ = Array<V>(static_cast<std::size_t>(rares));
+        index_ = Array<I>(static_cast<std::size_t>(entries));
+        value_ = Array<V>(static_cast<std::size_t>(entries));
         in_pieces(rows_, 4096, threads, [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t r = begin; r < end; ++r) {
-                auto common = static_cast<std::size_t>(common_start_[static_cast<std::size_t>(r)]);
-                auto other = static_cast<std::size_t>(rare_start_[static_cast<std::size_t>(r)]);
+                const I* bounds = start_.data() + 2 * r;
+                auto common = static_cast<std::size_t>(bounds[0]), other = static_cast<std::size_t>(bounds[1]);
                 for (I j = rows.start[r]; j < rows.start[r + 1]; ++j) {
-                    if (const std::int32_t place = place_of(j); place != rare) {
-                        common_index_[common] = place;
-                        common_value_[common++] = rows.value[j];
-                    } else {
-                        rare_index_[other] = rows.index[j];
-                        rare_value_[other++] = rows.value[j];
-                    }
+                    const std::int32_t place = place_of(j);
+                    const std::size_t at = place != rare ? common++ : other++;
+                    index_[at] = place != rare ? static_cast<I>(place) : rows.index[j];
+                    value_[at] = rows.value[j];
                 }
-                // what fills up frequent ones is 0 from the start
-                for (; other < static_cast<std::size_t>(rare_start_[static_cast<std::size_t>(r) + 1]); ++other)
-                    rare_index_[other] = rare_index_[other - 1];
+                for (auto fill = static_cast<I>(frequent.features.size()); common < static_cast<std::size_t>(bounds[1]);
+                     ++fill)
+                    index_[common++] = fill;
             }
         });
     }
 
-    SplitRows<V, I> view() const {
-        return {{common_start_.data(), common_index_.data(), common_value_.data(), rows_, commons_},
-                {rare_start_.data(), rare_index_.data(), rare_value_.data(), rows_, features_}};
-    }
+    SplitRows<V, I> view() const { return {start_.data(), index_.data(), value_.data(), rows_, features_, commons_}; }
 
 private:
     std::int64_t rows_ = 0, features_ = 0, commons_ = 0;
-    Array<std::int32_t> common_start_, common_index_;
-    Array<I> rare_start_, rare_index_;
-    Array<V> common_value_, rare_value_;
+    Array<I> start_, index_;
+    Array<V> value_;
 };
 
 }  // namespace symsgd

@@ -15,7 +15,7 @@ class SplitSeat<SparseRows<V, I>> {
 
 public:
     SplitSeat(const Workspace<Rows>& work, const SplitRows<V, I>& sorted, ReplicaShape shape)
-        : replica(sorted.common.features, work.model.classes(), work.spec.rule, {}, shape), sorted_(sorted) {}
+        : replica(sorted.commons, work.model.classes(), work.spec.rule, {}, shape), sorted_(sorted) {}
 
     void prepare(const Workspace<Rows>&, const std::int64_t* order, std::int64_t rows) {
         order_ = order;
@@ -49,9 +49,9 @@ public:
     }
 
     std::int64_t measure_drift(const Workspace<Rows>& work, double* squares) const {
-        const auto& rows = sorted_.common;
         return sample_drift(rows_, work.model.classes(), replica, squares, [&](std::int64_t i, auto&& f) {
-            for (auto j = rows.start[order_[i]]; j < rows.start[order_[i] + 1]; ++j) f(rows.index[j], rows.value[j]);
+            const I* bounds = sorted_.start + 2 * order_[i];
+            for (I j = bounds[0]; j < bounds[1]; ++j) f(sorted_.index[j], sorted_.value[j]);
         });
     }
 
