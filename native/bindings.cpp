@@ -281,14 +281,15 @@ nb::object write_projection(std::uint32_t seed, std::int64_t pass, std::int64_t 
 }
 
 StrategySpec make_strategy(const std::string& kind, int threads, int cores, std::int64_t block_size,
-                           std::int64_t batch_size, const std::string& combiner, int k, bool keep, double frequent,
-                           std::int64_t sample) {
+                           std::int64_t batch_size, const std::string& combiner, int k, bool keep, int refine,
+                           double tolerance, double frequent, std::int64_t sample) {
     return {named<StrategyKind>("strategy", kind,
                                 {{"sequential", StrategyKind::sequential},
                                  {"hogwild", StrategyKind::hogwild},
                                  {"hogbatch", StrategyKind::hogbatch},
                                  {"round-robin", StrategyKind::round_robin},
                                  {"rounds", StrategyKind::rounds},
+                                 {"curvature", StrategyKind::curvature},
                                  {"parameter-server", StrategyKind::parameter_server},
                                  {"asynchronous", StrategyKind::asynchronous}}),
             threads,
@@ -304,6 +305,8 @@ StrategySpec make_strategy(const std::string& kind, int threads, int cores, std:
                                  {"adagrad-mean", CombinerKind::adagrad}}),
             k,
             keep,
+            refine,
+            tolerance,
             frequent,
             sample};
 }
@@ -333,17 +336,22 @@ NB_MODULE(_core, m) {
         .def(
             "__init__",
             [](StrategySpec* self, const std::string& kind, int threads, int cores, std::int64_t block_size,
-               std::int64_t batch_size, const std::string& combiner, int k, bool keep, double frequent,
-               std::int64_t sample) {
-                new (self) StrategySpec(
-                    make_strategy(kind, threads, cores, block_size, batch_size, combiner, k, keep, frequent, sample));
+               std::int64_t batch_size, const std::string& combiner, int k, bool keep, int refine, double tolerance,
+               double frequent, std::int64_t sample) {
+                new (self) StrategySpec(make_strategy(kind, threads, cores, block_size, batch_size, combiner, k, keep,
+                                                      refine, tolerance, frequent, sample));
             },
             nb::kw_only(), "kind"_a, "threads"_a = 1, "cores"_a = 1, "block_size"_a = 0, "batch_size"_a = 1,
-            "combiner"_a = "sum", "k"_a = 0, "keep"_a = false, "frequent"_a = 0.0, "sample"_a = 0);
+            "combiner"_a = "sum", "k"_a = 0, "keep"_a = false, "refine"_a = 0, "tolerance"_a = 0.0, "frequent"_a = 0.0, "sample"_a = 0);
 
     nb::class_<PassSums>(m, "PassSums")
         .def_ro("rows", &PassSums::rows)
         .def_ro("merges", &PassSums::merges)
+        .def_ro("rank", &PassSums::rank)
+        .def_ro("sweeps", &PassSums::sweeps)
+        .def_ro("error", &PassSums::error)
+        .def_ro("alone", &PassSums::alone)
+        .def_ro("caught", &PassSums::caught)
         .def_ro("loss", &PassSums::loss)
         .def_ro("objective", &PassSums::objective);
 

@@ -26,6 +26,8 @@ std::unique_ptr<Strategy<Rows>> make_strategy(const StrategySpec& spec) {
             return make_shared_memory<Rows>(spec);
         case StrategyKind::rounds:
             return make_rounds<Rows>(spec);
+        case StrategyKind::curvature:
+            return make_curvature<Rows>(spec);
         case StrategyKind::parameter_server:
         case StrategyKind::asynchronous:
             return make_asynchronous<Rows>(spec);

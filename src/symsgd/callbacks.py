@@ -24,6 +24,11 @@ class PassRecord:
     ``loss`` is the mean training loss, each row's measured before its own step; for several classes the mean over the
     one-vs-rest problems still in training. ``objective`` adds the penalty, where a tolerance asks for it. ``merges`` is
     how often a block became part of the model, 0 for strategies that have no blocks.
+
+    The rest is of the curvature combiner: the ``rank`` of its last estimate, ``sweeps`` of refinement, the mean
+    ``error`` measured by them (how much a sweep changed predictions, as a share of their spread; ``None`` if none was),
+    rows trained one after the other because no block was small enough (``rows_alone``), merges that would have done
+    harm and were not accepted (``caught``).
     """
 
     number: int
@@ -33,11 +38,16 @@ class PassRecord:
     objective: float | None = None
     validation_score: float | None = None
     merges: int = 0
+    rank: int = 0
+    sweeps: int = 0
+    error: float | None = None
+    rows_alone: int = 0
+    caught: int = 0
 
     @property
     def mean_block(self) -> float | None:
         """Rows a merge; ``None`` without merges."""
-        return self.rows / self.merges if self.merges else None
+        return (self.rows - self.rows_alone) / self.merges if self.merges else None
 
 
 class Callback:

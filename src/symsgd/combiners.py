@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 from symsgd._choices import Choice, check_count, check_number
 
 LARGEST_K = 4096
+LARGEST_RANK = 128
 LARGEST_MATRIX = 128  # features up to which a matrix is cheaper than a second walk over the block
 
 
@@ -91,4 +92,33 @@ class AdaGradMean(Combiner):
         check_number("step_size", self.step_size, above=0.0)
 
 
-COMBINERS: dict[str, type[Combiner]] = {c.name: c for c in (Exact, Projected, Sum, Mean, AdaGradMean)}
+@dataclass(frozen=True)
+class Curvature(Combiner):
+    """Ours: M ≈ exp(−a H) for every block, a the sum of its step sizes and H the mean curvature of the loss, estimated
+    from a sample of the rows as its sharpest directions and a diagonal. Nothing rides along in the inner loop.
+
+    Parameters
+    ----------
+    rank : directions of H that are followed by themselves; "auto" takes 64 where there are up to 1,024 features, else
+        32
+    refine : sweeps of refinement in every round; "auto" refines the rounds whose error is measured, and others where
+        it is too large. As many sweeps as there are threads less one *are* sequential SGD
+    tolerance : of the measured error, the change of predictions by a sweep as a share of their spread; larger ones make
+        blocks smaller, smaller ones larger (``block_size="auto"``)
+    """
+
+    name: ClassVar[str] = "curvature"
+    rank: int | Literal["auto"] = "auto"
+    refine: int | Literal["auto"] = "auto"
+    tolerance: float = 0.01
+    soft_curvature: ClassVar[bool] = True  # without it a loss with kinks has no curvature at all
+
+    def __post_init__(self) -> None:
+        if self.rank != "auto":
+            check_count("rank", self.rank, at_most=LARGEST_RANK)
+        if self.refine != "auto" and self.refine != 0:
+            check_count("refine", self.refine)
+        check_number("tolerance", self.tolerance, above=0.0)
+
+
+COMBINERS: dict[str, type[Combiner]] = {c.name: c for c in (Exact, Projected, Curvature, Sum, Mean, AdaGradMean)}

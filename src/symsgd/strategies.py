@@ -7,10 +7,10 @@ A strategy is three choices: what is replicated per thread, which combiner merge
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from symsgd._choices import Choice, check_count, check_number, resolve_choice
-from symsgd.combiners import LARGEST_MATRIX, AdaGradMean, Combiner, Exact, Mean, Projected, Sum
+from symsgd.combiners import LARGEST_MATRIX, AdaGradMean, Combiner, Curvature, Exact, Mean, Projected, Sum
 from symsgd.penalties import L1, ElasticNet, Lasso
 from symsgd.schedules import Constant, Schedule
 from symsgd.threads import available_cores
@@ -141,6 +141,32 @@ def _native_rounds(combiner: Combiner, block_size: int, n_threads: int, n_featur
     }
 
 
+def _native_curvature(combiner: Curvature, block_size: int, n_threads: int) -> dict[str, Any]:
+    return {
+        "kind": "curvature",
+        "threads": n_threads,
+        "cores": min(n_threads, available_cores()),
+        "block_size": block_size,
+        "k": 0 if combiner.rank == "auto" else combiner.rank,
+        "refine": 0 if combiner.refine == "auto" else combiner.refine,
+        "tolerance": combiner.tolerance,
+    }
+
+
+def _check_curvature(strategy: Strategy, rule: Rule) -> None:
+    if rule.schedule.passive_aggressive:
+        raise ValueError(
+            f"strategy={strategy.name!r} with combiner=Curvature() needs to know the step sizes of a block before it is "
+            f"trained; schedule={rule.schedule.name!r} takes them from the margins; use combiner=Projected()"
+        )
+    if isinstance(rule.penalty, (L1, ElasticNet, Lasso)) or rule.average_from:
+        what = "average" if rule.average_from else f"penalty={rule.penalty.name!r}"
+        raise ValueError(
+            f"strategy={strategy.name!r} with combiner=Curvature() merges weights alone, and {what} keeps more beside "
+            "them; use combiner=Projected()"
+        )
+
+
 def _check_adagrad(strategy: Strategy, rule: Rule) -> None:
     if rule.schedule.passive_aggressive:
         raise ValueError(
@@ -229,11 +255,17 @@ class MapReduce(Strategy):
 
     name: ClassVar[str] = "mr-symsgd"
     combiner: Combiner = field(default_factory=Projected)
-    block_size: int = 64
+    block_size: int | Literal["auto"] = 64
 
     def __post_init__(self) -> None:
-        check_count("block_size", self.block_size, at_most=2**62)
-        _check_combiner(self.combiner, (Exact, Projected, Sum, Mean, AdaGradMean))
+        _check_combiner(self.combiner, (Exact, Projected, Curvature, Sum, Mean, AdaGradMean))
+        if self.block_size != "auto":
+            check_count("block_size", self.block_size, at_most=2**62)
+        elif not isinstance(self.combiner, Curvature):
+            raise ValueError(
+                f"block_size='auto' follows the measured error of combiner=Curvature(), which {self.combiner!r} does "
+                "not measure; give a number of rows"
+            )
 
     @property
     def soft_curvature(self) -> bool:
@@ -242,6 +274,8 @@ class MapReduce(Strategy):
     def check(self, rule: Rule, shuffle: object) -> None:
         if isinstance(self.combiner, AdaGradMean):
             _check_adagrad(self, rule)
+        if isinstance(self.combiner, Curvature):
+            _check_curvature(self, rule)
         if isinstance(self.combiner, Exact) and self.combiner.keep:
             wanted = {
                 "loss='squared_error'": rule.loss.name == "squared_error",
@@ -264,7 +298,10 @@ class MapReduce(Strategy):
         return Constant(self.combiner.step_size) if isinstance(self.combiner, AdaGradMean) else schedule
 
     def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
-        return _native_rounds(self.combiner, self.block_size, n_threads, n_features)
+        rows = 0 if self.block_size == "auto" else self.block_size
+        if isinstance(self.combiner, Curvature):
+            return _native_curvature(self.combiner, rows, n_threads)
+        return _native_rounds(self.combiner, rows, n_threads, n_features)
 
 
 @dataclass(frozen=True)

@@ -212,6 +212,11 @@ def _pass_by_pass(
                 loss=math.fsum(loss) / len(loss),
                 objective=None if tol is None or judge.stops else math.fsum(objective) / len(objective),
                 validation_score=judge.eval_score(*run.predicting()),
+                rank=sums.rank,
+                sweeps=sums.sweeps,
+                error=sums.error if sums.error >= 0 else None,
+                rows_alone=sums.alone,
+                caught=sums.caught,
             )
             run.passes.append(record)
             told_to_stop = [listener.on_pass(record) for listener in listeners]

@@ -87,6 +87,26 @@ struct ModelKernels {
                             V* out);
 };
 
+// A sparse sample of the rows, as the spectrum sees it.
+template <class V>
+struct SampleView {
+    std::int64_t rows;
+    const std::int64_t* start;
+    const std::int32_t* place;
+    const V* value;
+};
+
+// See kernels/curvature-inl.hpp.
+template <class V>
+struct CurvatureKernels {
+    void (*multiply_rows)(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out);
+    void (*add_products)(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out);
+    void (*multiply_sample)(const SampleView<V>& sample, std::int64_t places, int inner, int strip, bool back, V* q,
+                            V* t);
+    void (*chain_weights)(const V* const* ends, const V* scales, const V* keeps, int count, const V* w,
+                          const V* factors, std::int64_t begin, std::int64_t end, V* out);
+};
+
 template <class... Rows>
 using RowKernelsTuple = std::tuple<RowKernels<Rows>...>;
 
@@ -94,10 +114,15 @@ struct Kernels {
     const char* name;
     ForAllRows<RowKernelsTuple> rows;
     std::tuple<ModelKernels<float>, ModelKernels<double>> models;
+    std::tuple<CurvatureKernels<float>, CurvatureKernels<double>> curvature;
 
     template <class Rows>
     const RowKernels<Rows>& of_rows() const {
         return std::get<RowKernels<Rows>>(rows);
+    }
+    template <class V>
+    const CurvatureKernels<V>& of_curvature() const {
+        return std::get<CurvatureKernels<V>>(curvature);
     }
     template <class V>
     const ModelKernels<V>& of_models() const {

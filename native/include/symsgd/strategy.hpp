@@ -7,6 +7,7 @@
 //   round robin        nothing                 -                        updates take turns
 //   rounds             all                     exact, projected, sum,   in rounds of one block a thread (MR-SymSGD);
 //                                              mean, AdaGrad mean       once a pass: averaging, AllReduce
+//   curvature          all                     curvature                in rounds
 //   parameter server   all                     sum                      when a block ends
 //   asynchronous       frequent features       projected, exact, sum    when a block ends; the rest is shared
 #pragma once
@@ -28,6 +29,7 @@ enum class StrategyKind : std::uint8_t {
     hogbatch,
     round_robin,
     rounds,
+    curvature,
     parameter_server,
     asynchronous
 };
@@ -41,8 +43,10 @@ struct StrategySpec {
     std::int64_t block_size = 0;  // rows; in rounds, 0 cuts a pass into one block a thread
     std::int64_t batch_size = 1;  // HogBatch, round robin
     CombinerKind combiner = CombinerKind::projected;
-    int k = 0;                   // projected: columns
+    int k = 0;                   // projected: columns; curvature: rank, 0 for as many as pay
     bool keep = false;           // matrix: keep the combiners of the first pass
+    int refine = 0;              // curvature: sweeps in every round
+    double tolerance = 0.01;     // curvature: of the measured error, which steers the size of the blocks
     double frequent = 0.1;       // asynchronous: the share of rows that makes a feature frequent
     std::int64_t sample = 1000;  // and the rows it is estimated from
 };
@@ -67,6 +71,12 @@ struct PassSums {
     std::vector<double> loss;       // mean over the rows, per class
     std::vector<double> objective;  // mean loss plus penalty, per class; equal to loss if norms are not tracked
     bool stopped = false;           // ShouldStop said so
+    // curvature
+    int rank = 0;             // of the last estimate
+    std::int64_t sweeps = 0;  // of refinement
+    double error = -1.0;      // mean of what was measured; below 0: nothing was
+    std::int64_t alone = 0;   // rows trained one after the other
+    std::int64_t caught = 0;  // merges that were not accepted
 };
 
 // What a strategy works on.
@@ -97,6 +107,8 @@ template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_shared_memory(const StrategySpec& spec);  // Hogwild!, HogBatch, round robin
 template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_rounds(const StrategySpec& spec);
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_curvature(const StrategySpec& spec);  // rounds merged by the curvature
 template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_asynchronous(const StrategySpec& spec);  // Async-SymSGD, parameter server
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "loop-inl.hpp"
+#include "curvature-inl.hpp"
 #include "merge-inl.hpp"
 
 namespace symsgd {
@@ -172,7 +173,8 @@ constexpr RowKernels<Rows> row_kernels{
 
 template <class... Rows>
 constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<RowKernels<Rows>...>>) {
-    return {name, {row_kernels<Rows>...}, {model_kernels<float>, model_kernels<double>}};
+    return {name, {row_kernels<Rows>...}, {model_kernels<float>, model_kernels<double>},
+            {curvature_kernels<float>, curvature_kernels<double>}};
 }
 
 constexpr Kernels all_kernels(const char* name) {

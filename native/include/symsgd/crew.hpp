@@ -1,0 +1,124 @@
+// Threads that work through phases together.
+//
+// Every thread of a crew calls `phase` with the same work in the same order. The tasks of a phase are taken as threads
+// become free, each is done once, and nobody goes on before all of them are: between two phases all threads see the
+// same memory, and may decide by it, each for itself, what comes next. So a straggler costs the others its own task at
+// most, and the code reads as if there were one thread.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+
+#include "symsgd/team.hpp"
+
+namespace symsgd {
+
+class Crew {
+public:
+    class Member;
+
+    // Runs work(member) on up to `threads` threads, of which the caller is one; fewer where no more are to be had.
+    template <class Work>
+    void run(int threads, Work&& work) {
+        const auto join_in = [&](int number) {
+            wait_until([&] { return members_ > 0; });
+            Member member{*this, number};
+            attempt([&] {
+                try {
+                    work(member);
+                } catch (const Left&) {
+                }
+            });
+        };
+        {
+            struct Joined {
+                std::vector<std::thread> threads;
+                ~Joined() {
+                    for (std::thread& thread : threads) thread.join();
+                }
+            } helpers;
+            for (int number = 1; number < threads; ++number) {
+                try {
+                    helpers.threads.emplace_back(join_in, number);
+                } catch (const std::system_error&) {
+                    break;
+                }
+            }
+            members_ = 1 + static_cast<int>(helpers.threads.size());
+            join_in(0);
+        }
+        if (failure_) std::rethrow_exception(failure_);
+    }
+
+    // One thread's place in the crew.
+    class Member {
+    public:
+        Member(Crew& crew, int number) : number(number), crew_(crew) {}
+
+        // Does tasks 0 … count − 1, then, once and by one thread, `after`.
+        template <class Task, class After>
+        void phase(std::int64_t count, Task&& task, After&& after) {
+            crew_.attempt([&] {
+                for (std::int64_t i = crew_.next_++; i < count; i = crew_.next_++) task(i);
+            });
+            const std::uint64_t turn = turn_++;
+            if (crew_.arrive()) {
+                crew_.attempt(after);
+                crew_.begin_next(turn + 1);
+            } else {
+                wait_until([&] { return crew_.turn_.load(std::memory_order_acquire) > turn || crew_.failed_; });
+            }
+            if (crew_.failed_) throw Left{};
+        }
+
+        template <class Task>
+        void phase(std::int64_t count, Task&& task) {
+            phase(count, task, [] {});
+        }
+
+        template <class Work>
+        void alone(Work&& work) {
+            phase(0, [](std::int64_t) {}, work);
+        }
+
+        const int number;  // 0 is the thread that called run
+
+    private:
+        Crew& crew_;
+        std::uint64_t turn_ = 0;
+    };
+
+private:
+    struct Left {};  // thrown in every thread once one has failed
+
+    template <class Work>
+    void attempt(Work&& work) {
+        try {
+            work();
+        } catch (...) {
+            const std::lock_guard lock(failing_);
+            if (!failure_) failure_ = std::current_exception();
+            failed_ = true;
+            next_ = std::int64_t{1} << 62;  // nobody begins another task
+        }
+    }
+
+    bool arrive() { return arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_; }
+
+    void begin_next(std::uint64_t turn) {
+        arrived_.store(0, std::memory_order_relaxed);
+        next_.store(0, std::memory_order_relaxed);
+        turn_.store(turn, std::memory_order_release);
+    }
+
+    std::atomic<int> members_{0};
+    std::atomic<int> arrived_{0};
+    std::atomic<std::int64_t> next_{0};
+    std::atomic<std::uint64_t> turn_{0};
+    std::atomic<bool> failed_{false};
+    std::mutex failing_;
+    std::exception_ptr failure_;
+};
+
+}  // namespace symsgd
