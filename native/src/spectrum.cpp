@@ -61,7 +61,8 @@ void eigen_symmetric(int n, std::vector<double>& matrix, std::vector<double>& va
     values.resize(static_cast<std::size_t>(n));
     std::vector<double> sorted(matrix.size());
     for (int j = 0; j < n; ++j) {
-        values[static_cast<std::size_t>(j)] = matrix[at(order[static_cast<std::size_t>(j)], order[static_cast<std::size_t>(j)])];
+        values[static_cast<std::size_t>(j)] =
+            matrix[at(order[static_cast<std::size_t>(j)], order[static_cast<std::size_t>(j)])];
         for (int k = 0; k < n; ++k) sorted[at(k, j)] = vectors[at(order[static_cast<std::size_t>(j)], k)];
     }
     vectors = std::move(sorted);
@@ -70,7 +71,8 @@ void eigen_symmetric(int n, std::vector<double>& matrix, std::vector<double>& va
 template <class V>
 void Spectrum<V>::reset(std::int64_t places, int rank) {
     places_ = places + 1;
-    columns_ = static_cast<int>(std::min<std::int64_t>((rank + strip - 1) / strip * strip, (places_ + strip - 1) / strip * strip));
+    columns_ = static_cast<int>(
+        std::min<std::int64_t>((rank + strip - 1) / strip * strip, (places_ + strip - 1) / strip * strip));
     q_ = Array<V>(static_cast<std::size_t>(places_ * columns_));
     rank_ = 0;
     begun_ = false;
@@ -110,7 +112,8 @@ void Spectrum<V>::rotate(Crew::Member& member, const CurvatureKernels<V>& kernel
         std::vector<V> columns(n * n), old(q_.data() + begin * columns_, q_.data() + end * columns_);
         for (std::size_t i = 0; i < n; ++i)
             for (std::size_t j = 0; j < n; ++j) columns[j * n + i] = static_cast<V>(by[i * n + j]);
-        kernels.multiply_rows(old.data(), end - begin, columns_, columns.data(), columns_, q_.data() + begin * columns_);
+        kernels.multiply_rows(old.data(), end - begin, columns_, columns.data(), columns_,
+                              q_.data() + begin * columns_);
     });
 }
 
@@ -174,7 +177,9 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
             ++rank_;
         rest_ = sample.diagonal;
         for (std::int64_t place = 0; place < places_; ++place) {
-            const auto feature = place + 1 < places_ ? static_cast<std::size_t>(features[static_cast<std::size_t>(place)]) : rest_.size() - 1;
+            const auto feature = place + 1 < places_
+                                     ? static_cast<std::size_t>(features[static_cast<std::size_t>(place)])
+                                     : rest_.size() - 1;
             double known = 0.0;
             for (int j = 0; j < rank_; ++j) {
                 const double x = q(place)[j];

@@ -35,6 +35,11 @@ class Data:
     canonical: bool
     source: Any
 
+    @property
+    def n_entries(self) -> int:
+        """Numbers stored."""
+        return len(self.source.data) if self.sparse else self.n_rows * self.n_features
+
 
 def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = False) -> Data:
     """``X`` as rows for the core; ValueError with the reason if it cannot be."""

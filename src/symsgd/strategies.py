@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 
 
 LARGEST_BATCH = 256  # rows that a thread takes from the order at a time
+LEAST_WORK = 50_000_000  # entries in all passes, some 60 ms on one core, below which more threads do not pay
+
+
+@dataclass(frozen=True)
+class Work:
+    """What there is to be done, as far as it decides between strategies."""
+
+    n_threads: int
+    n_passes: int
+    entries: int
+    n_features: int
+    n_models: int
+    bytes_a_number: int
+    memory: int
 
 
 @dataclass(frozen=True)
@@ -156,8 +170,8 @@ def _native_curvature(combiner: Curvature, block_size: int, n_threads: int) -> d
 def _check_curvature(strategy: Strategy, rule: Rule) -> None:
     if rule.schedule.passive_aggressive:
         raise ValueError(
-            f"strategy={strategy.name!r} with combiner=Curvature() needs to know the step sizes of a block before it is "
-            f"trained; schedule={rule.schedule.name!r} takes them from the margins; use combiner=Projected()"
+            f"strategy={strategy.name!r} with combiner=Curvature() needs to know the step sizes of a block beforehand; "
+            f"schedule={rule.schedule.name!r} takes them from the margins; use combiner=Projected()"
         )
     if isinstance(rule.penalty, (L1, ElasticNet, Lasso)) or rule.average_from:
         what = "average" if rule.average_from else f"penalty={rule.penalty.name!r}"
@@ -348,12 +362,35 @@ class Async(_Racy):
 
 @dataclass(frozen=True)
 class Auto(Strategy):
-    """Chooses for you, and says in the result what it chose and why."""
+    """Chooses for you, and says in the result what it chose and why: sequential where the work is small or one core is
+    all there is, else ``MapReduce(Curvature(), block_size="auto")``."""
 
     name: ClassVar[str] = "auto"
 
-    def decide(self) -> tuple[Strategy, str]:
-        return Sequential(), "sequential: what auto chooses in this version; name another strategy to use more threads"
+    def decide(self, rule: Rule, work: Work) -> tuple[Strategy, str]:
+        """The strategy for this work, and why."""
+        parallel = MapReduce(Curvature(), block_size="auto")
+        if work.n_threads == 1:
+            return Sequential(), "sequential: there is one thread"
+        if work.entries * work.n_passes < LEAST_WORK:
+            return Sequential(), (
+                f"sequential: {work.entries * work.n_passes:,} entries in all passes are trained in less time than "
+                f"threads take to agree ({LEAST_WORK:,} would be enough)"
+            )
+        replicas = (2 * work.n_threads + 4) * work.n_features * work.n_models * work.bytes_a_number
+        if replicas > work.memory / 2:
+            return Sequential(), (
+                f"sequential: copies of the model for {work.n_threads} threads would take {replicas / 2**30:.1f} GiB "
+                f"of {work.memory / 2**30:.1f}"
+            )
+        try:
+            parallel.check(rule, None)
+        except ValueError as reason:
+            return Sequential(), f"sequential: {reason}"
+        return parallel, (
+            f"mr-symsgd with the curvature combiner, blocks as large as their measured error allows: "
+            f"{work.entries:,} entries a pass on {work.n_threads} threads"
+        )
 
 
 STRATEGIES: dict[str, type[Strategy]] = {
@@ -364,7 +401,6 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }  # fmt: skip
 
 
-def resolve(strategy: str | Strategy) -> tuple[Strategy, str]:
-    """The strategy that will run, and in words why."""
-    chosen = resolve_choice("strategy", strategy, STRATEGIES, Strategy)
-    return chosen.decide() if isinstance(chosen, Auto) else (chosen, f"{chosen.name}: as asked")
+def resolve(strategy: str | Strategy) -> Strategy:
+    """The strategy itself, or that of the name."""
+    return resolve_choice("strategy", strategy, STRATEGIES, Strategy)

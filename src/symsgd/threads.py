@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
 from numbers import Integral
 from pathlib import Path
 
@@ -22,6 +23,16 @@ def _group_limit() -> int:
         return math.ceil(int(quota) / int(period)) if quota != "max" else 1 << 30
     except (OSError, ValueError):
         return 1 << 30
+
+
+def available_memory() -> int:
+    """Bytes of main memory this process may use: the machine's, and the limit of its control group."""
+    if not hasattr(os, "sysconf"):
+        return 1 << 62
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return memory
 
 
 def _environment_limit() -> int:

@@ -19,15 +19,15 @@ from symsgd import _core, losses, penalties, schedules, strategies
 from symsgd._choices import check_count, check_number
 from symsgd.callbacks import Callback, CallbackLike, PassRecord, as_callbacks
 from symsgd.errors import DivergenceError, TrainingInterrupted
-from symsgd.inputs import Array, check_data, decide, dense, without_repeats
+from symsgd.inputs import Array, Data, check_data, decide, dense, without_repeats
 from symsgd.judging import EarlyStopping, Judge
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
 from symsgd.problem import Problem, Rule
 from symsgd.schedules import Adaptive, Schedule
 from symsgd.stopping import Patience
-from symsgd.strategies import Strategy
-from symsgd.threads import resolve_threads
+from symsgd.strategies import Auto, Strategy, Work
+from symsgd.threads import available_memory, resolve_threads
 
 logger = logging.getLogger("symsgd")
 
@@ -137,11 +137,10 @@ def train(
     TrainingInterrupted : Ctrl-C; ``.result`` has the model so far
     """
     listeners = as_callbacks(callbacks)
-    chosen, reason = strategies.resolve(strategy)
+    chosen = strategies.resolve(strategy)
     threads = resolve_threads(n_threads, "n_threads")
     rule = Rule.check(losses.resolve(loss), penalties.resolve(penalty), schedules.resolve(schedule), average)
     chosen.check(rule, shuffle)
-    rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     check_count("n_passes", n_passes)
     check_count("patience", patience)
     if tol is not None:
@@ -149,9 +148,11 @@ def train(
     if init is not None:
         _check_start(init)
     data = check_data(X, threads)
+    problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
+    chosen, reason = _decide(chosen, rule, data, problem, threads, n_passes)
+    rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
-    problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
     judge = Judge.check(data, problem, rule.loss, early_stopping, eval_set, threads)
     run = _Run(
         native=_core.Training(
@@ -178,6 +179,24 @@ def train(
     run.begin_from(init)
     logger.info("training %d rows x %d features; %s", data.n_rows, data.n_features, reason)
     return _pass_by_pass(run, judge, listeners, n_passes, data.n_rows, tol, patience)
+
+
+def _decide(
+    chosen: Strategy, rule: Rule, data: Data, problem: Problem, n_threads: int, n_passes: int
+) -> tuple[Strategy, str]:
+    """The strategy that will run, and in words why."""
+    if not isinstance(chosen, Auto):
+        return chosen, f"{chosen.name}: as asked"
+    work = Work(
+        n_threads=n_threads,
+        n_passes=n_passes,
+        entries=data.n_entries,
+        n_features=data.n_features,
+        n_models=problem.n_models,
+        bytes_a_number=data.dtype.itemsize,
+        memory=available_memory(),
+    )
+    return chosen.decide(rule, work)
 
 
 def _pass_by_pass(

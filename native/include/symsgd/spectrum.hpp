@@ -40,13 +40,14 @@ public:
 
     int rank() const { return rank_; }
     const V* q(std::int64_t place) const { return q_.data() + place * columns_; }  // its row of Q
-    int columns() const { return columns_; }                                       // numbers in a row, of which `rank` count
+    int columns() const { return columns_; }  // numbers in a row, of which `rank` count
     double lambda(int j) const { return lambda_[static_cast<std::size_t>(j)]; }
     double rest(std::int64_t feature) const { return rest_[static_cast<std::size_t>(feature)]; }  // c
 
 private:
     void draw(std::uint64_t seed);
-    void multiply(Crew::Member& member, const CurvatureSample<V>& sample, const CurvatureKernels<V>& kernels, bool back);
+    void multiply(Crew::Member& member, const CurvatureSample<V>& sample, const CurvatureKernels<V>& kernels,
+                  bool back);
     void orthonormalise(Crew::Member& member, const CurvatureKernels<V>& kernels);
     void rotate(Crew::Member& member, const CurvatureKernels<V>& kernels, const std::vector<double>& by);
 

@@ -80,8 +80,7 @@ void chain_weights(const V* const* ends, const V* scales, const V* keeps, int co
     for (; i + lanes <= end; i += lanes) {
         const auto from = load<V, lanes>(w + i), factor = load<V, lanes>(factors + i);
         auto v = load<V, lanes>(ends[0] + i) * scales[0] - from;
-        for (int p = 1; p < count; ++p)
-            v = v * (factor * keeps[p]) + (load<V, lanes>(ends[p] + i) * scales[p] - from);
+        for (int p = 1; p < count; ++p) v = v * (factor * keeps[p]) + (load<V, lanes>(ends[p] + i) * scales[p] - from);
         store<V, lanes>(out + (i - begin), v);
     }
     for (; i < end; ++i) {

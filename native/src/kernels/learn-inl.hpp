@@ -1,8 +1,8 @@
 // The loop's entry points (see symsgd/learn.hpp): which of its forms a block needs.
 #pragma once
 
-#include "loop-inl.hpp"
 #include "curvature-inl.hpp"
+#include "loop-inl.hpp"
 #include "merge-inl.hpp"
 
 namespace symsgd {
@@ -173,7 +173,9 @@ constexpr RowKernels<Rows> row_kernels{
 
 template <class... Rows>
 constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<RowKernels<Rows>...>>) {
-    return {name, {row_kernels<Rows>...}, {model_kernels<float>, model_kernels<double>},
+    return {name,
+            {row_kernels<Rows>...},
+            {model_kernels<float>, model_kernels<double>},
             {curvature_kernels<float>, curvature_kernels<double>}};
 }
 

@@ -6,7 +6,8 @@
 //
 // and the chain of a round, d_p = (S_p − w_g) + M_p d_{p−1}, is carried in the coordinates of H as pairs
 //
-//     d = Q u + v:   u_p = Qᵀ s_p + keep_p e^{−aΛ} (u_{p−1} − u°_{p−1}),   v_p = (s_p − Q Qᵀ s_p) + keep_p e^{−ac} ∘ (v_{p−1} − v°_{p−1})
+//     d = Q u + v:   u_p = Qᵀ s_p + keep_p e^{−aΛ} (u_{p−1} − u°_{p−1}),   v_p = (s_p − Q Qᵀ s_p) + keep_p e^{−ac} ∘
+//     (v_{p−1} − v°_{p−1})
 //
 // s_p = S_p − w_g. The starred pair is where block p started from, less w_g: 0 at first. A *sweep* of refinement trains
 // the blocks again, each from where the chain says that its predecessor ended; P − 1 of them are sequential SGD, for
@@ -23,11 +24,11 @@ namespace symsgd {
 
 namespace {
 
-constexpr std::int64_t first_block = 32;       // rows of a block to begin with
+constexpr std::int64_t first_block = 32;  // rows of a block to begin with
 constexpr std::int64_t most_places_of_q = 4096;
 constexpr std::int64_t probe_rows = 256;
 constexpr int fewest_between_checks = 8, most_between_checks = 64;  // rounds
-constexpr std::int64_t sample_entries = 200000;  // of the rows that the spectrum is estimated from
+constexpr std::int64_t sample_entries = 100000;                     // of the rows that the spectrum is estimated from
 constexpr std::int64_t finish_slices = 64, project_slices = 16;
 constexpr std::int64_t net_entries = 8192;  // of the rows that every merge is judged by
 constexpr double harm = 2.0;                // a merge that makes their loss so many times larger is not accepted
@@ -176,7 +177,8 @@ private:
                 lane.loss = 0.0;
                 lane.likelihood = 1.0;
             }
-            if (train(work, replica, pieces_[static_cast<std::size_t>(p)], stopped) < pieces_[static_cast<std::size_t>(p)].rows)
+            if (train(work, replica, pieces_[static_cast<std::size_t>(p)], stopped) <
+                pieces_[static_cast<std::size_t>(p)].rows)
                 stop_ = true;
         });
     }
@@ -185,7 +187,8 @@ private:
 
     double intercept_moved(const Workspace<Rows>& work, std::int64_t p, int c) const {
         const auto lane = static_cast<std::size_t>(c);
-        return (replicas_[static_cast<std::size_t>(p)]->lanes()[lane].intercept - work.model.lanes()[lane].intercept) * root_;
+        return (replicas_[static_cast<std::size_t>(p)]->lanes()[lane].intercept - work.model.lanes()[lane].intercept) *
+               root_;
     }
 
     // u = Qᵀ s of every block, and the chain of u. `again`: the blocks started from `starts_`.
@@ -208,10 +211,12 @@ private:
                     const V scale = static_cast<V>(own.lanes[c].scale);
                     for (std::int64_t k = begin; k < end; ++k) {
                         const std::int64_t at = features_[static_cast<std::size_t>(k)] * global.stride + c;
-                        moved[static_cast<std::size_t>((k - begin) * count + p)] = own.weights[at] * scale - global.weights[at];
+                        moved[static_cast<std::size_t>((k - begin) * count + p)] =
+                            own.weights[at] * scale - global.weights[at];
                     }
                 }
-                work.kernels.template of_curvature<V>().add_products(spectrum.q(begin), end - begin, spectrum.columns(), moved.data(), count, sums.data());
+                work.kernels.template of_curvature<V>().add_products(spectrum.q(begin), end - begin, spectrum.columns(),
+                                                                     moved.data(), count, sums.data());
             },
             [&] { chain(work, again); });
     }
@@ -230,17 +235,19 @@ private:
             const V* row = spectrum.q(places);
             for (int j = 0; j < n; ++j) {
                 double u = 0.0;
-                const double sharp = j < spectrum.rank() ? std::exp(-steps_[static_cast<std::size_t>(c)] * spectrum.lambda(j)) : 1.0;
+                const double sharp =
+                    j < spectrum.rank() ? std::exp(-steps_[static_cast<std::size_t>(c)] * spectrum.lambda(j)) : 1.0;
                 for (int p = 0; p < count; ++p) {
                     double own = static_cast<double>(row[j]) * intercept_moved(work, p, c);
                     for (std::int64_t slice = 0; slice < project_slices; ++slice)
-                        own += static_cast<double>(partial_[static_cast<std::size_t>(c * project_slices + slice)][static_cast<std::size_t>(p * n + j)]);
+                        own += static_cast<double>(partial_[static_cast<std::size_t>(c * project_slices + slice)]
+                                                           [static_cast<std::size_t>(p * n + j)]);
                     V& started = old[static_cast<std::size_t>(j * count + p)];  // of the start of block p
                     const double before = u - static_cast<double>(started);
                     if (refining_) products[static_cast<std::size_t>((2 * count + p) * n + j)] = started;
                     started = static_cast<V>(u);
                     u = own + keep_[static_cast<std::size_t>(c * count + p)] * sharp * before;
-                    products[static_cast<std::size_t>((p) * n + j)] = static_cast<V>(own);
+                    products[static_cast<std::size_t>((p)*n + j)] = static_cast<V>(own);
                     if (refining_) products[static_cast<std::size_t>((count + p) * n + j)] = static_cast<V>(u);
                 }
                 if (!refining_) products[static_cast<std::size_t>(count * n + j)] = static_cast<V>(u);
@@ -264,7 +271,8 @@ private:
 
     void renew_factors(std::int64_t begin, std::int64_t end, int classes) {
         for (std::int64_t i = begin; i < end; ++i)
-            for (int c = 0; c < classes; ++c) factors_[static_cast<std::size_t>(i * classes + c)] = static_cast<V>(factor(c, i));
+            for (int c = 0; c < classes; ++c)
+                factors_[static_cast<std::size_t>(i * classes + c)] = static_cast<V>(factor(c, i));
     }
 
     // The merge of a round that nobody looks at more closely: v, and the model.
@@ -274,7 +282,8 @@ private:
         member.phase(
             finish_slices,
             [&](std::int64_t slice) {
-                const std::int64_t begin = slice_begin(slice, global.features), end = slice_begin(slice + 1, global.features);
+                const std::int64_t begin = slice_begin(slice, global.features),
+                                   end = slice_begin(slice + 1, global.features);
                 if (factors_stale_) renew_factors(begin, end, global.classes);
                 for (int c = 0; c < global.classes; ++c) finish_slice(work, c, begin, end, count);
             },
@@ -285,7 +294,8 @@ private:
                     before_intercepts_[static_cast<std::size_t>(c)] = lane.intercept;
                     next_intercepts_[static_cast<std::size_t>(c)] = merged_intercepts(work, c, nullptr);
                 }
-                for (int c = 0; c < global.classes; ++c) global.lanes[c].intercept = next_intercepts_[static_cast<std::size_t>(c)];
+                for (int c = 0; c < global.classes; ++c)
+                    global.lanes[c].intercept = next_intercepts_[static_cast<std::size_t>(c)];
             });
     }
 
@@ -312,7 +322,8 @@ private:
                     const std::int64_t at = i * stride_ + c;
                     V& sum = v[static_cast<std::size_t>(i - begin)];
                     sum = sum * (factors[i * global.classes] * keeps[static_cast<std::size_t>(p)]) +
-                          (ends[static_cast<std::size_t>(p)][at] * scales[static_cast<std::size_t>(p)] - global.weights[at]);
+                          (ends[static_cast<std::size_t>(p)][at] * scales[static_cast<std::size_t>(p)] -
+                           global.weights[at]);
                 }
         }
         // directions of Q are followed by u, not by the diagonal
@@ -323,6 +334,16 @@ private:
             for (int p = 0; p < count; ++p)
                 followed = followed * (factors[i * global.classes] * keeps[static_cast<std::size_t>(p)]) + product[p];
             v[static_cast<std::size_t>(i - begin)] += product[count] - followed;
+        }
+        if (stride_ == 1) {
+            V* __restrict to = global.weights + begin;
+            V* __restrict kept = before_.data() + begin;
+            const V* __restrict by = v.data();
+            for (std::int64_t i = 0; i < end - begin; ++i) {
+                kept[i] = to[i];
+                to[i] += by[i];
+            }
+            return;
         }
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t at = i * stride_ + c;
@@ -340,7 +361,8 @@ private:
         const Spectrum<V>& spectrum = spectra_[static_cast<std::size_t>(c)];
         std::vector<V> out(static_cast<std::size_t>((last - first) * product_columns()));
         work.kernels.template of_curvature<V>().multiply_rows(spectrum.q(first), last - first, spectrum.columns(),
-                                                      products_[static_cast<std::size_t>(c)].data(), product_columns(), out.data());
+                                                              products_[static_cast<std::size_t>(c)].data(),
+                                                              product_columns(), out.data());
         return out;
     }
 
@@ -360,10 +382,12 @@ private:
         for (int p = 0; p < count; ++p) {
             double before = v;
             if (starts != nullptr) {
-                before -= (starts[p] - begun) * root_ - static_cast<double>(products[static_cast<std::size_t>(2 * count + p)]);
+                before -= (starts[p] - begun) * root_ -
+                          static_cast<double>(products[static_cast<std::size_t>(2 * count + p)]);
                 starts[p] = begun + d / root_;
             }
-            v = before * factor_of_it + intercept_moved(work, p, c) - static_cast<double>(products[static_cast<std::size_t>(p)]);
+            v = before * factor_of_it + intercept_moved(work, p, c) -
+                static_cast<double>(products[static_cast<std::size_t>(p)]);
             if (starts != nullptr) d = v + static_cast<double>(products[static_cast<std::size_t>(count + p)]);
         }
         if (starts == nullptr) d = v + static_cast<double>(products[static_cast<std::size_t>(wide - 1)]);
@@ -411,7 +435,8 @@ private:
         member.phase(
             finish_slices,
             [&](std::int64_t slice) {
-                const std::int64_t begin = slice_begin(slice, global.features), end = slice_begin(slice + 1, global.features);
+                const std::int64_t begin = slice_begin(slice, global.features),
+                                   end = slice_begin(slice + 1, global.features);
                 if (factors_stale_) renew_factors(begin, end, global.classes);
                 for (int c = 0; c < global.classes; ++c) follow_slice(work, c, begin, end, count, again);
             },
@@ -441,11 +466,13 @@ private:
         for (int p = 0; p < count; ++p) {
             const ModelView<V> own = replicas_[static_cast<std::size_t>(p)]->view();
             V* start = starts_[static_cast<std::size_t>(p)].data();
-            const V scale = static_cast<V>(own.lanes[c].scale), keep = static_cast<V>(keep_[static_cast<std::size_t>(c * count + p)]);
+            const V scale = static_cast<V>(own.lanes[c].scale),
+                    keep = static_cast<V>(keep_[static_cast<std::size_t>(c * count + p)]);
             for (std::int64_t k = first; k < last; ++k) {
                 const auto i = static_cast<std::size_t>(features_[static_cast<std::size_t>(k)] - begin);
                 for (int part = 0; part < 3; ++part)
-                    q[static_cast<std::size_t>(part) * number + i] = products[static_cast<std::size_t>((k - first) * wide + part * count + p)];
+                    q[static_cast<std::size_t>(part) * number + i] =
+                        products[static_cast<std::size_t>((k - first) * wide + part * count + p)];
             }
             for (std::int64_t i = begin; i < end; ++i) {
                 const auto here = static_cast<std::size_t>(i - begin);
@@ -454,13 +481,15 @@ private:
                 const V old = p > 0 && again ? start[at] - global.weights[at] - q[2 * number + here] : V{};
                 const V from = v[here] - old;
                 const V started = global.weights[at] + d[here];
-                v[here] = from * (factors_[static_cast<std::size_t>(i * global.classes + c)] * keep) + (moved - q[here]);
+                v[here] =
+                    from * (factors_[static_cast<std::size_t>(i * global.classes + c)] * keep) + (moved - q[here]);
                 d[here] = v[here] + q[number + here];
                 if (p > 0) start[at] = own.weights[at] = started;
             }
         }
         for (std::int64_t i = begin; i < end; ++i)
-            next_[static_cast<std::size_t>(i * global.stride + c)] = global.weights[i * global.stride + c] + d[static_cast<std::size_t>(i - begin)];
+            next_[static_cast<std::size_t>(i * global.stride + c)] =
+                global.weights[i * global.stride + c] + d[static_cast<std::size_t>(i - begin)];
     }
 
     // What the last sweep has changed, as a share of the spread of the predictions, and whether to go on.
@@ -472,8 +501,10 @@ private:
         for (int c = 0; c < classes; ++c) {
             double sum = 0.0, squares = 0.0;
             for (const std::int64_t row : probe_) {
-                const double now = score(work.rows, row, next_.data() + c) + next_intercepts_[static_cast<std::size_t>(c)];
-                const double before = score(work.rows, row, last_.data() + c) + last_intercepts_[static_cast<std::size_t>(c)];
+                const double now =
+                    score(work.rows, row, next_.data() + c) + next_intercepts_[static_cast<std::size_t>(c)];
+                const double before =
+                    score(work.rows, row, last_.data() + c) + last_intercepts_[static_cast<std::size_t>(c)];
                 changed += (now - before) * (now - before);
                 sum += now;
                 squares += now * now;
@@ -484,7 +515,9 @@ private:
         const int most = static_cast<int>(pieces_.size()) - 1, asked = std::min(asked_, most);
         const bool far = !(error <= 2.0 * tolerance_);
         if (sweeps_of_round_ == 1) error_ = error;
-        given_up_ = !std::isfinite(error) || (checking_ && far && sweeps_of_round_ >= std::max(asked, std::min(most_sweeps, most)) && sweeps_of_round_ < most);
+        given_up_ = !std::isfinite(error) ||
+                    (checking_ && far && sweeps_of_round_ >= std::max(asked, std::min(most_sweeps, most)) &&
+                     sweeps_of_round_ < most);
         refine_more_ = !given_up_ && sweeps_of_round_ < most && (sweeps_of_round_ < asked || (checking_ && far));
     }
 
@@ -493,10 +526,12 @@ private:
         double sum = 0.0;
         if constexpr (Rows::sparse)
             for (auto j = rows.start[row]; j < rows.start[row + 1]; ++j)
-                sum += static_cast<double>(weights[static_cast<std::int64_t>(rows.index[j]) * stride_]) * static_cast<double>(rows.value[j]);
+                sum += static_cast<double>(weights[static_cast<std::int64_t>(rows.index[j]) * stride_]) *
+                       static_cast<double>(rows.value[j]);
         else
             for (std::int64_t j = 0; j < rows.features; ++j)
-                sum += static_cast<double>(weights[j * stride_]) * static_cast<double>(rows.value[row * rows.features + j]);
+                sum += static_cast<double>(weights[j * stride_]) *
+                       static_cast<double>(rows.value[row * rows.features + j]);
         return sum;
     }
 
@@ -535,7 +570,8 @@ private:
         if (!refining_ && !(loss <= harm * net_loss_ + 0.1 * net_scale_)) {
             const ModelView<V> global = work.model.view();
             std::copy_n(before_.data(), global.features * global.stride, global.weights);
-            for (int c = 0; c < global.classes; ++c) global.lanes[c].intercept = before_intercepts_[static_cast<std::size_t>(c)];
+            for (int c = 0; c < global.classes; ++c)
+                global.lanes[c].intercept = before_intercepts_[static_cast<std::size_t>(c)];
             suspect_ = true;
             ++caught_;
             return;
@@ -544,7 +580,8 @@ private:
         net_loss_ = loss;
         for (int c = 0; c < work.model.classes(); ++c)
             for (std::int64_t p = 0; p < count; ++p)
-                work.model.view().lanes[c].loss += replicas_[static_cast<std::size_t>(p)]->lanes()[static_cast<std::size_t>(c)].loss;
+                work.model.view().lanes[c].loss +=
+                    replicas_[static_cast<std::size_t>(p)]->lanes()[static_cast<std::size_t>(c)].loss;
         if (rule_.soft_curvature) follow_drift(work);
         at_ += rows;
         rows_done_ += rows;
@@ -577,7 +614,8 @@ private:
                 check_next();
             } else {
                 // such blocks are too small to be worth a round: one thread does better for a while
-                stretch_ = std::min<std::int64_t>(std::max<std::int64_t>(2 * stretch_, 16 * width_ * block_rows_), order_.count());
+                stretch_ = std::min<std::int64_t>(std::max<std::int64_t>(2 * stretch_, 16 * width_ * block_rows_),
+                                                  order_.count());
                 sequential_until_ = rows_done_ + stretch_;
             }
         }
@@ -590,7 +628,9 @@ private:
         double total = 0.0;
         for (std::size_t i = 0; i < net_.size(); ++i)
             for (int c = 0; c < global.classes; ++c) {
-                const double target = global.classes == 1 ? y[i] : y[i] == work.spec.targets.class_ids[static_cast<std::size_t>(c)] ? 1.0 : -1.0;
+                const double target = global.classes == 1                                                ? y[i]
+                                      : y[i] == work.spec.targets.class_ids[static_cast<std::size_t>(c)] ? 1.0
+                                                                                                         : -1.0;
                 const double p = score(work.rows, net_[i], global.weights + c) + global.lanes[c].intercept;
                 total += visit(work.spec.rule.loss, [&](const auto& loss) { return loss.value(p, target); });
             }
@@ -618,9 +658,12 @@ private:
         member.alone([&] { take_sample(work); });
         for (int c = 0; c < work.model.classes(); ++c)
             spectra_[static_cast<std::size_t>(c)].estimate(member, samples_[static_cast<std::size_t>(c)], features_,
-                                                           work.kernels.template of_curvature<V>(), work.spec.seed + static_cast<std::uint64_t>(c));
+                                                           work.kernels.template of_curvature<V>(),
+                                                           work.spec.seed + static_cast<std::uint64_t>(c));
         member.alone([&] {
-            next_spectrum_ = std::min(std::max<std::int64_t>(4 * rows_done_, 2048), rows_done_ + 2 * order_.count());
+            // the curvature settles as the model does
+            next_spectrum_ =
+                rows_done_ < order_.count() ? std::max<std::int64_t>(8 * rows_done_, 2048) : 2 * rows_done_;
             factors_stale_ = true;
         });
     }
@@ -639,14 +682,16 @@ private:
     template <class F>
     static void for_entries(const Rows& rows, std::int64_t row, F&& f) {
         if constexpr (Rows::sparse)
-            for (auto j = rows.start[row]; j < rows.start[row + 1]; ++j) f(static_cast<std::int64_t>(rows.index[j]), rows.value[j]);
+            for (auto j = rows.start[row]; j < rows.start[row + 1]; ++j)
+                f(static_cast<std::int64_t>(rows.index[j]), rows.value[j]);
         else
             for (std::int64_t j = 0; j < rows.features; ++j) f(j, rows.value[row * rows.features + j]);
     }
 
     void take_sample(Workspace<Rows>& work) {
         const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
-        const std::vector<std::int64_t> rows = spread_rows(std::clamp<std::int64_t>(sample_entries / mean, 256, 4096), spectra_taken_++);
+        const std::vector<std::int64_t> rows =
+            spread_rows(std::clamp<std::int64_t>(sample_entries / mean, 256, 4096), spectra_taken_++);
         if (features_.empty()) choose_features(work, rows);
         const ModelView<V> model = work.model.view();
         const Rule& rule = work.spec.rule;
@@ -670,14 +715,16 @@ private:
                 }
                 const double p = score(work.rows, rows[i], model.weights + c) + model.lanes[c].intercept;
                 double square = kappa;
-                for_entries(work.rows, rows[i], [&](std::int64_t, V x) { square += static_cast<double>(x) * static_cast<double>(x); });
+                for_entries(work.rows, rows[i],
+                            [&](std::int64_t, V x) { square += static_cast<double>(x) * static_cast<double>(x); });
                 const double h = curvature(rule, p, target, step * factor * square, model.lanes[c].drift) * factor;
                 if (!(h > 0.0) || !std::isfinite(h)) continue;
                 const double root = std::sqrt(h / static_cast<double>(rows.size()));
                 for_entries(work.rows, rows[i], [&](std::int64_t feature, V x) {
                     const double value = root * static_cast<double>(x);
                     sample.diagonal[static_cast<std::size_t>(feature)] += value * value;
-                    const std::int32_t place = places_.size() == 0 ? static_cast<std::int32_t>(feature) : places_[static_cast<std::size_t>(feature)];
+                    const std::int32_t place = places_.size() == 0 ? static_cast<std::int32_t>(feature)
+                                                                   : places_[static_cast<std::size_t>(feature)];
                     if (place < 0 || value == 0.0) return;
                     sample.place.push_back(place);
                     sample.value.push_back(static_cast<V>(value));
@@ -711,17 +758,22 @@ private:
         } else {
             std::vector<std::int32_t> count(static_cast<std::size_t>(all), 0);
             for (const std::int64_t row : rows)
-                for_entries(work.rows, row, [&](std::int64_t feature, V) { ++count[static_cast<std::size_t>(feature)]; });
+                for_entries(work.rows, row,
+                            [&](std::int64_t feature, V) { ++count[static_cast<std::size_t>(feature)]; });
             std::vector<std::int64_t> seen;
             for (std::int64_t i = 0; i < all; ++i)
                 if (count[static_cast<std::size_t>(i)] > 0) seen.push_back(i);
-            const auto most = std::min(static_cast<std::ptrdiff_t>(seen.size()), static_cast<std::ptrdiff_t>(most_places_of_q));
-            std::stable_sort(seen.begin(), seen.end(), [&](std::int64_t a, std::int64_t b) { return count[static_cast<std::size_t>(a)] > count[static_cast<std::size_t>(b)]; });
+            const auto most =
+                std::min(static_cast<std::ptrdiff_t>(seen.size()), static_cast<std::ptrdiff_t>(most_places_of_q));
+            std::stable_sort(seen.begin(), seen.end(), [&](std::int64_t a, std::int64_t b) {
+                return count[static_cast<std::size_t>(a)] > count[static_cast<std::size_t>(b)];
+            });
             features_.assign(seen.begin(), seen.begin() + most);
             std::sort(features_.begin(), features_.end());
             places_ = Array<std::int32_t>(static_cast<std::size_t>(all));
             for (std::int64_t i = 0; i < all; ++i) places_[static_cast<std::size_t>(i)] = -1;
-            for (std::size_t k = 0; k < features_.size(); ++k) places_[static_cast<std::size_t>(features_[k])] = static_cast<std::int32_t>(k);
+            for (std::size_t k = 0; k < features_.size(); ++k)
+                places_[static_cast<std::size_t>(features_[k])] = static_cast<std::int32_t>(k);
         }
         const auto places = static_cast<std::int64_t>(features_.size());
         const int rank = work.spec.strategy.k > 0 ? work.spec.strategy.k : places <= 1024 ? 64 : 32;
@@ -762,7 +814,8 @@ private:
         for (int c = 0; c < model.classes; ++c) {
             Lane& lane = model.lanes[c];
             if (lane.scale == 1.0) continue;
-            for (std::int64_t i = 0; i < model.features; ++i) model.weights[i * model.stride + c] *= static_cast<V>(lane.scale);
+            for (std::int64_t i = 0; i < model.features; ++i)
+                model.weights[i * model.stride + c] *= static_cast<V>(lane.scale);
             lane.scale = lane.inverse = 1.0;
         }
     }
@@ -804,7 +857,9 @@ private:
     // write: below it a round is no faster than one thread. Counted, not measured, so that it is the same in every run.
     std::int64_t least_block(const Workspace<Rows>& work, std::int64_t mean) const {
         const double places = static_cast<double>(std::min(most_places_of_q, work.rows.features)) * 32.0;
-        const double merge = 20000.0 + static_cast<double>(work.rows.features * stride_) * (2.0 + 2.0 / static_cast<double>(width_)) + places;
+        const double merge =
+            20000.0 + static_cast<double>(work.rows.features * stride_) * (2.0 + 2.0 / static_cast<double>(width_)) +
+            places;
         const double row = 40.0 + 2.5 * static_cast<double>(mean * stride_);
         const double share = static_cast<double>(width_) / 1.25 - 1.0;
         return std::max<std::int64_t>(1, static_cast<std::int64_t>(merge / row / share));
