@@ -204,7 +204,7 @@ def test_async_has_no_second_walk(combiner: Any) -> None:
 @pytest.mark.parametrize("combiner", ["projected", None, Projected, 3, Hogwild()], ids=repr)
 def test_combiners_of_rounds(combiner: Any) -> None:
     message = (
-        r"combiner=.* is not accepted; it must be one of symsgd.combiners: Exact, Projected, Sum, Mean, AdaGradMean"
+        r"combiner=.* is not accepted; it must be one of symsgd.combiners: Exact, Projected, Curvature, Sum, Mean, AdaGradMean"
     )
     with pytest.raises(ValueError, match=message):
         MapReduce(combiner)
