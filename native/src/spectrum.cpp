@@ -71,6 +71,7 @@ void eigen_symmetric(int n, std::vector<double>& matrix, std::vector<double>& va
 template <class V>
 void Spectrum<V>::reset(std::int64_t places, int rank) {
     places_ = places + 1;
+    wanted_ = static_cast<int>(std::min<std::int64_t>(rank, places_));
     columns_ = static_cast<int>(
         std::min<std::int64_t>((rank + strip - 1) / strip * strip, (places_ + strip - 1) / strip * strip));
     q_ = Array<V>(static_cast<std::size_t>(places_ * columns_));
@@ -150,7 +151,7 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
                            const std::vector<std::int64_t>& features, const CurvatureKernels<V>& kernels,
                            std::uint64_t seed) {
     const auto n = static_cast<std::size_t>(columns_);
-    const int turns = begun_ ? 1 : 4;
+    const int turns = begun_ ? 1 : 3;
     member.alone([&] {
         draw(seed);
         t_.resize(static_cast<std::size_t>(sample.rows()) * n);
@@ -172,9 +173,11 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
     rotate(member, kernels, turn_);
     member.alone([&] {
         rank_ = 0;
-        while (rank_ < columns_ && lambda_[static_cast<std::size_t>(rank_)] > smallest_share * lambda_[0] &&
+        while (rank_ < wanted_ && lambda_[static_cast<std::size_t>(rank_)] > smallest_share * lambda_[0] &&
                lambda_[static_cast<std::size_t>(rank_)] > 0.0)
             ++rank_;
+        for (std::int64_t place = 0; place < places_; ++place)
+            std::fill(q_.data() + place * columns_ + rank_, q_.data() + (place + 1) * columns_, V{});
         rest_ = sample.diagonal;
         for (std::int64_t place = 0; place < places_; ++place) {
             const auto feature = place + 1 < places_

@@ -27,8 +27,8 @@ class PassRecord:
 
     The rest is of the curvature combiner: the ``rank`` of its last estimate, ``sweeps`` of refinement, the mean
     ``error`` measured by them (how much a sweep changed predictions, as a share of their spread; ``None`` if none was),
-    rows trained one after the other because no block was small enough (``rows_alone``), merges that would have done
-    harm and were not accepted (``caught``).
+    rows that one thread trained (``rows_alone``: no round was worth it, or there is but one thread), merges that did
+    harm and were undone (``caught``).
     """
 
     number: int

@@ -101,8 +101,9 @@ class Curvature(Combiner):
     ----------
     rank : directions of H that are followed by themselves; "auto" takes 64 where there are up to 1,024 features, else
         32
-    refine : sweeps of refinement in every round; "auto" refines the rounds whose error is measured, and others where
-        it is too large. As many sweeps as there are threads less one *are* sequential SGD
+    refine : sweeps of refinement in every round, no more and no less; 0 never refines and never measures. "auto"
+        refines the rounds whose error is measured, and goes on where it is too large. As many sweeps as a round has
+        blocks, less one, *are* sequential SGD (a block a thread, two from eight threads on)
     tolerance : of the measured error, the change of predictions by a sweep as a share of their spread; larger ones make
         blocks smaller, smaller ones larger (``block_size="auto"``)
     """

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 LARGEST_BATCH = 256  # rows that a thread takes from the order at a time
-LEAST_WORK = 50_000_000  # entries in all passes, some 60 ms on one core, below which more threads do not pay
+LEAST_WORK = 50_000_000  # entries in all passes, about a tenth of a second on one core; below, threads do not pay
+PASSES_TO_EXPECT = 10  # where a tolerance may end the training
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def _native_curvature(combiner: Curvature, block_size: int, n_threads: int) -> d
         "cores": min(n_threads, available_cores()),
         "block_size": block_size,
         "k": 0 if combiner.rank == "auto" else combiner.rank,
-        "refine": 0 if combiner.refine == "auto" else combiner.refine,
+        "refine": -1 if combiner.refine == "auto" else combiner.refine,
         "tolerance": combiner.tolerance,
     }
 
@@ -280,6 +281,11 @@ class MapReduce(Strategy):
                 f"block_size='auto' follows the measured error of combiner=Curvature(), which {self.combiner!r} does "
                 "not measure; give a number of rows"
             )
+        elif self.combiner.refine != "auto":
+            raise ValueError(
+                f"block_size='auto' follows the error that combiner=Curvature(refine='auto') measures; "
+                f"refine={self.combiner.refine} needs a number of rows"
+            )
 
     @property
     def soft_curvature(self) -> bool:
@@ -377,7 +383,7 @@ class Auto(Strategy):
                 f"sequential: {work.entries * work.n_passes:,} entries in all passes are trained in less time than "
                 f"threads take to agree ({LEAST_WORK:,} would be enough)"
             )
-        replicas = (2 * work.n_threads + 4) * work.n_features * work.n_models * work.bytes_a_number
+        replicas = (4 * work.n_threads + 10) * work.n_features * work.n_models * work.bytes_a_number
         if replicas > work.memory / 2:
             return Sequential(), (
                 f"sequential: copies of the model for {work.n_threads} threads would take {replicas / 2**30:.1f} GiB "

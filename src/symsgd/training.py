@@ -149,7 +149,8 @@ def train(
         _check_start(init)
     data = check_data(X, threads)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
-    chosen, reason = _decide(chosen, rule, data, problem, threads, n_passes)
+    expected = n_passes if tol is None else min(n_passes, strategies.PASSES_TO_EXPECT)
+    chosen, reason = _decide(chosen, rule, data, problem, threads, expected)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)

@@ -53,7 +53,7 @@ private:
 
     std::int64_t places_ = 0;  // with the intercept
     int columns_ = 0;
-    int rank_ = 0;
+    int rank_ = 0, wanted_ = 0;
     bool begun_ = false;
     Array<V> q_;        // places × columns
     std::vector<V> t_;  // sample rows × columns

@@ -45,7 +45,7 @@ struct StrategySpec {
     CombinerKind combiner = CombinerKind::projected;
     int k = 0;                   // projected: columns; curvature: rank, 0 for as many as pay
     bool keep = false;           // matrix: keep the combiners of the first pass
-    int refine = 0;              // curvature: sweeps in every round
+    int refine = -1;             // curvature: sweeps in every round, −1 for as many as the error asks for
     double tolerance = 0.01;     // curvature: of the measured error, which steers the size of the blocks
     double frequent = 0.1;       // asynchronous: the share of rows that makes a feature frequent
     std::int64_t sample = 1000;  // and the rows it is estimated from

@@ -15,12 +15,21 @@ tolerance stop after the same pass, they are the norms as they were before the l
 
 `sequential` takes those steps one after the other. `rounds` takes them in blocks that all start from the same state,
 and merges those by a combiner: see `tangents` for the derivative of a block, `combiners` for what is made of it.
+`curvature_round` merges a round by the mean curvature of the loss, and refines it: see `curvature`.
 """
 
 from symsgd.reference.adagrad import AdaGradBlock, run_adagrad_block, weighted_mean
 from symsgd.reference.arrays import Matrix, Order, Touched, Vector
 from symsgd.reference.block import Block, Learner, State, Step, make_learner, moved_state, run_block, start_state
 from symsgd.reference.combiners import COMBINERS, Projection, seeded_projections, sparse_projection
+from symsgd.reference.curvature import (
+    CurvatureRound,
+    chain,
+    curvature_round,
+    mean_curvature,
+    mean_derivative,
+    steps_of,
+)
 from symsgd.reference.losses import (
     LARGEST_GRADIENT,
     LOSSES,
@@ -59,6 +68,7 @@ __all__ = [
     "WINDOW_CHUNKS",
     "AdaGradBlock",
     "Block",
+    "CurvatureRound",
     "Learner",
     "Matrix",
     "Order",
@@ -69,13 +79,17 @@ __all__ = [
     "Step",
     "Touched",
     "Vector",
+    "chain",
     "curvature",
+    "curvature_round",
     "decision",
     "derivative",
     "derivative_of_iterates",
     "full_order",
     "gradient",
     "make_learner",
+    "mean_curvature",
+    "mean_derivative",
     "moved_state",
     "passive_aggressive_step",
     "push",
@@ -91,6 +105,7 @@ __all__ = [
     "split",
     "start_state",
     "step_size",
+    "steps_of",
     "storage_order",
     "uncoupled_derivative",
     "value",

@@ -1,0 +1,82 @@
+// How many rows the blocks of the next round have: the measured error of the merge decides.
+//
+// Blocks start small and double as long as the error stays below half of the tolerance; above the tolerance they are
+// halved. Below a size at which a round is no longer worth it, one thread trains a stretch of rows alone, longer every
+// time in a row, before a round is tried again. Errors are measured (*checked*) in every round while the size changes,
+// then ever more seldom. Everything is counted in rows, nothing in seconds, so that every run decides the same.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace symsgd {
+
+class BlockControl {
+public:
+    // `fixed` rows a block, or 0 to follow the error; `least` is the smallest block that is worth a round, `most` the
+    // largest that leaves a few rounds in a pass.
+    void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, double tolerance) {
+        adapts_ = fixed == 0;
+        tolerance_ = tolerance;
+        least_ = least;
+        most_ = most;
+        if (!adapts_)
+            rows_ = fixed;
+        else if (rows_ == 0)
+            rows_ = std::max<std::int64_t>(1, std::min(std::max(first, least), most));
+        check_next();
+    }
+
+    // The rows of a block in a round of `blocks`, of `left` rows to come; 0 if one thread is to go on alone.
+    std::int64_t block(std::int64_t rows_done, std::int64_t left, std::int64_t blocks) const {
+        if (rows_done < alone_until_) return 0;
+        // what is left at the end of a pass is shared by all, if there is enough of it to share
+        const std::int64_t share = (left + blocks - 1) / blocks;
+        if (share >= rows_) return rows_;
+        if (!adapts_) return left > rows_ ? rows_ : 0;
+        return 2 * share > std::min(least_, rows_) && share > 1 ? share : 0;
+    }
+
+    std::int64_t alone(std::int64_t rows_done) const { return std::max(alone_until_ - rows_done, rows_); }
+    void train_alone_until(std::int64_t rows_done) { alone_until_ = std::max(alone_until_, rows_done); }
+
+    void check_next() {
+        between_ = fewest_between;
+        since_ = between_;
+    }
+    bool check_due() const { return since_ >= between_; }
+    void end_round() { ++since_; }
+
+    // `far`: refinement was given up.
+    void steer(double error, bool far, std::int64_t rows_done) {
+        since_ = 0;
+        const bool fine = !far && error <= tolerance_;
+        if (fine) between_ = std::min(2 * between_, most_between);
+        if (!adapts_) return;
+        if (fine && error < 0.5 * tolerance_) {
+            stretch_ = 0;
+            if (2 * rows_ > most_) return;
+            rows_ *= 2;
+            check_next();
+        } else if (!fine && rows_ / 2 >= least_) {
+            rows_ /= 2;
+            check_next();
+        } else if (!fine) {
+            stretch_ = std::min(std::max(2 * stretch_, 64 * rows_), 64 * most_);
+            train_alone_until(rows_done + stretch_);
+            check_next();
+        }
+    }
+
+private:
+    static constexpr std::int64_t first = 32;
+    static constexpr int fewest_between = 4, most_between = 64;  // rounds from one check to the next
+
+    bool adapts_ = true;
+    double tolerance_ = 0.0;
+    std::int64_t rows_ = 0, least_ = 1, most_ = 1;
+    std::int64_t alone_until_ = 0, stretch_ = 0;
+    int since_ = 0, between_ = fewest_between;
+};
+
+}  // namespace symsgd
