@@ -266,8 +266,11 @@ private:
                     double* starts = start_intercepts_.data() + lane * pieces_.size();
                     next_intercepts_[lane] = merge_.merged_intercept(work, c, starts);
                     for (std::size_t p = 1; p < pieces_.size(); ++p) {
-                        merge_.replicas[p]->lanes()[lane] = work.model.lanes()[lane];
-                        merge_.replicas[p]->lanes()[lane].intercept = starts[p];
+                        Lane& own = merge_.replicas[p]->lanes()[lane];
+                        const double loss = own.loss;  // of the sweep, counted if it is the last
+                        own = work.model.lanes()[lane];
+                        own.intercept = starts[p];
+                        own.loss = loss;
                     }
                 }
             });
@@ -440,15 +443,15 @@ private:
         control_.begin(strategy.block_size, least_block(work, mean), most, tolerance_);
     }
 
-    // Rows of a block with which a round is a quarter faster than one thread, by a count of what training and merging
-    // read and write. Counted, not measured, so that it is the same in every run.
+    // Rows of a block with which a round is a quarter faster than one thread, by a count of nanoseconds for what
+    // training and merging read and write. Counted, not measured, so that it is the same in every run.
     std::int64_t least_block(const Workspace<Rows>& work, std::int64_t mean) const {
+        const auto threads = static_cast<double>(work.spec.strategy.threads), width = static_cast<double>(width_);
         const auto numbers = static_cast<double>(work.rows.features * merge_.stride());
-        const double merge = 20000.0 + numbers * (1.0 + 2.0 / static_cast<double>(width_)) +
-                             32.0 * std::min(4096.0, static_cast<double>(work.rows.features));
-        const double row = 40.0 + 2.5 * static_cast<double>(mean * merge_.stride());
-        return std::max<std::int64_t>(
-            1, static_cast<std::int64_t>(merge / row / (static_cast<double>(width_) / 1.25 - 1.0)));
+        const double places = std::min(4096.0, static_cast<double>(work.rows.features)) * width / threads;
+        const double merge = 20000.0 + 0.6 * numbers * (1.0 + 2.0 / threads) * width / threads + 5.0 * places;
+        const double row = 40.0 + 1.4 * static_cast<double>(mean * merge_.stride());
+        return std::max<std::int64_t>(1, static_cast<std::int64_t>(merge / row / (width / 1.25 - width / threads)));
     }
 
     WrittenOrder order_;

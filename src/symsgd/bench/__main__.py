@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from symsgd.bench import bandwidth, fidelity, growth, machine, memory, sequential, strategies
+from symsgd.bench import bandwidth, curvature, fidelity, growth, machine, memory, sequential, strategies
 
-BENCHMARKS = ("sequential", "memory", "bandwidth", "growth", "strategies", "fidelity")
+BENCHMARKS = ("sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature")
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="folder of real data sets with a realdata.py")
     parser.add_argument("--threads", type=int, nargs="+", help="of the strategies (default: 1 and all cores)")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts (default 5)")
+    parser.add_argument("--sets", nargs="+", help="data sets of curvature (default: all)")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(BENCHMARKS)
     if unknown:
@@ -37,6 +38,8 @@ def main() -> None:
             strategies.run(console, arguments.data_dir, arguments.repeats, threads)
         elif name == "fidelity":
             fidelity.run(console, arguments.data_dir)
+        elif name == "curvature":
+            curvature.run(console, arguments.data_dir, arguments.sets)
         else:
             growth.run(console)
 

@@ -25,6 +25,7 @@ class Dataset:
     y: Any = None
     X_test: Any = None
     y_test: Any = None
+    task: str = "binary"
     reason: str = ""
 
 
@@ -35,15 +36,24 @@ def load(name: str, folder: Path | None) -> Dataset:
         return Dataset(name, rcv1.X, rcv1.y, rcv1.X_test, rcv1.y_test)
     if folder is None:
         return Dataset(name, reason="no folder of data sets given (--data-dir)")
-    loader = folder / "realdata.py"
-    if not loader.is_file():
+    if not (folder / "realdata.py").is_file():
         return Dataset(name, reason=f"{folder} has no realdata.py")
-    spec = importlib.util.spec_from_file_location("realdata", loader)
+    module = _loader(folder)
+    if name not in module.NAMES:
+        return Dataset(name, reason=f"{folder / 'realdata.py'} does not know it")
+    data = module.load(name)
+    return Dataset(name, data.X_train, data.y_train, data.X_test, data.y_test, data.task)
+
+
+def names_in(folder: Path | None) -> list[str]:
+    """The real data sets of a folder."""
+    return list(_loader(folder).NAMES) if folder is not None and (folder / "realdata.py").is_file() else []
+
+
+def _loader(folder: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("realdata", folder / "realdata.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if name not in module.NAMES:
-        return Dataset(name, reason=f"{loader} does not know it")
-    data = module.load(name)
-    return Dataset(name, data.X_train, data.y_train, data.X_test, data.y_test)
+    return module
