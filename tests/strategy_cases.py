@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from symsgd import Result, _core, losses, penalties, reference, schedules, train
-from symsgd.combiners import AdaGradMean, Exact, Mean, Sum
+from symsgd.combiners import AdaGradMean, Curvature, Exact, Mean, Sum
 from symsgd.strategies import (
     AllReduce,
     Async,
@@ -52,6 +52,8 @@ IN_ROUNDS: dict[str, Strategy] = {
     "sum": MapReduce(Sum(), block_size=16),
     "mean": MapReduce(Mean(), block_size=16),
     "adagrad-mean": MapReduce(AdaGradMean(0.1), block_size=16),
+    "curvature": MapReduce(Curvature(), block_size=16),
+    "curvature-auto": MapReduce(Curvature(), block_size="auto"),
     "averaging": Averaging(),
     "allreduce": AllReduce(0.1),
 }
@@ -66,6 +68,7 @@ RACY: dict[str, Strategy] = {
 }
 EVERY = IN_ROUNDS | RACY
 ADAGRAD = ("allreduce", "adagrad-mean")  # whatever the schedule says, these take AdaGrad's steps
+CURVATURE = ("curvature", "curvature-auto")  # neither L1 nor averages; blocks as their errors allow
 NAMES = [
     "sequential", "hogwild", "hogbatch", "round-robin", "averaging", "allreduce", "parameter-server", "mr-symsgd",
     "async-symsgd",

@@ -151,7 +151,7 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
                            const std::vector<std::int64_t>& features, const CurvatureKernels<V>& kernels,
                            std::uint64_t seed) {
     const auto n = static_cast<std::size_t>(columns_);
-    const int turns = begun_ ? 1 : 3;
+    const int turns = begun_ ? 1 : 2;
     member.alone([&] {
         draw(seed);
         t_.resize(static_cast<std::size_t>(sample.rows()) * n);

@@ -312,7 +312,7 @@ class MapReduce(Strategy):
                 )
 
     def needs_norms(self, rule: Rule) -> bool:
-        return isinstance(self.combiner, AdaGradMean) or super().needs_norms(rule)
+        return isinstance(self.combiner, (AdaGradMean, Curvature)) or super().needs_norms(rule)
 
     def schedule(self, schedule: Schedule) -> Schedule:
         return Constant(self.combiner.step_size) if isinstance(self.combiner, AdaGradMean) else schedule

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from strategy_cases import NAMES, RACY, name
 from symsgd import Perceptron, SGDClassifier, SGDOneClassSVM, SGDRegressor, penalties, schedules, strategies, train
-from symsgd.combiners import AdaGradMean, Exact, Mean, Projected, Sum
+from symsgd.combiners import AdaGradMean, Curvature, Exact, Mean, Projected, Sum
 from symsgd.strategies import (
     AllReduce,
     Async,
@@ -203,11 +203,100 @@ def test_async_has_no_second_walk(combiner: Any) -> None:
 
 @pytest.mark.parametrize("combiner", ["projected", None, Projected, 3, Hogwild()], ids=repr)
 def test_combiners_of_rounds(combiner: Any) -> None:
-    message = (
-        r"combiner=.* is not accepted; it must be one of symsgd.combiners: Exact, Projected, Curvature, Sum, Mean, AdaGradMean"
-    )
+    message = r"combiner=.* is not accepted; it must be one of symsgd.combiners: "
+    message += "Exact, Projected, Curvature, Sum, Mean, AdaGradMean"
     with pytest.raises(ValueError, match=message):
         MapReduce(combiner)
+
+
+# Curvature
+
+
+CURVATURE = [MapReduce(Curvature()), MapReduce(Curvature(), "auto"), MapReduce(Curvature(8, 2, 0.1), 16)]
+
+
+@pytest.mark.parametrize("strategy", CURVATURE, ids=lambda s: str(s.block_size))
+def test_curvature_merges_weights_alone(strategy: Any) -> None:
+    """On one thread too, so that what is refused does not depend on the machine."""
+    message = r"strategy='mr-symsgd' with combiner=Curvature\(\) merges weights alone, and {} keeps more beside them; "
+    message += r"use combiner=Projected\(\)"
+    for penalty in WITH_L1:
+        refused(message.format(f"penalty='{penalty.name}'"), strategy=strategy, penalty=penalty)
+        refused(message.format(f"penalty='{penalty.name}'"), strategy=strategy, penalty=penalty.name, n_threads=1)
+    for average in (True, 10):
+        refused(message.format("average"), strategy=strategy, average=average)
+    for penalty in (None, "l2", penalties.L2(0.1)):
+        accepted(strategy=strategy, penalty=penalty, average=False)
+
+
+@pytest.mark.parametrize("schedule", [schedules.PassiveAggressive1(1.0), schedules.PassiveAggressive2(1.0)], ids=name)
+@pytest.mark.parametrize("strategy", CURVATURE, ids=lambda s: str(s.block_size))
+def test_curvature_knows_step_sizes_beforehand(strategy: Any, schedule: Any) -> None:
+    message = r"combiner=Curvature\(\) needs to know the step sizes of a block beforehand; "
+    message += f"schedule='{schedule.name}' takes them from the margins"
+    for loss in ("hinge", "epsilon_insensitive"):
+        refused(message, strategy=strategy, schedule=schedule, loss=loss)
+
+
+@pytest.mark.parametrize("combiner", [Exact(), Projected(), Sum(), Mean(), AdaGradMean()], ids=name)
+def test_only_curvature_measures_errors(combiner: Any) -> None:
+    message = r"block_size='auto' follows the measured error of combiner=Curvature\(\), which .* does not measure; "
+    with pytest.raises(ValueError, match=message + "give a number of rows"):
+        MapReduce(combiner, block_size="auto")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["Auto", "", 0, None, 1.5], ids=repr)
+def test_blocks_of_curvature(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be an integer >= 1"):
+        MapReduce(Curvature(), block_size=value)
+
+
+@pytest.mark.parametrize("refine", [0, 1, 5])
+def test_blocks_follow_an_error_that_is_measured(refine: int) -> None:
+    message = r"block_size='auto' follows the error that combiner=Curvature\(refine='auto'\) measures; "
+    with pytest.raises(ValueError, match=message + f"refine={refine} needs a number of rows"):
+        MapReduce(Curvature(refine=refine), block_size="auto")
+
+
+def test_async_has_no_curvature() -> None:
+    with pytest.raises(ValueError, match=r"it must be one of symsgd\.combiners: Exact, Projected, Sum"):
+        Async(Curvature())
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, 129, 2**40, True, "64", "AUTO", None, math.nan], ids=repr)
+def test_ranks(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"rank=.* is not accepted; it must be an integer >= 1"):
+        Curvature(rank=value)
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "2", "AUTO", None, math.nan, math.inf, 2**40], ids=repr)
+def test_sweeps(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"refine=.* is not accepted; it must be 'auto' or an integer >= 0"):
+        Curvature(refine=value)
+
+
+@pytest.mark.parametrize("value", [False, 0.0], ids=repr)
+def test_sweeps_that_only_look_like_none(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"refine=.* is not accepted"):
+        Curvature(refine=value)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -0.1, math.nan, math.inf], ids=repr)
+def test_tolerances(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"tolerance=.* is not accepted; it must be a finite number > 0"):
+        Curvature(tolerance=value)
+
+
+def test_parameters_of_curvature() -> None:
+    for combiner in (
+        Curvature(rank=1, refine=0, tolerance=1e-9),
+        Curvature(rank=128, refine=10**6, tolerance=1e9),
+        Curvature(rank=np.int8(5), refine=np.uint16(1), tolerance=np.float32(0.5)),  # type: ignore[arg-type]
+        Curvature(rank=7, refine=2, tolerance=1),
+    ):
+        accepted(strategy=MapReduce(combiner, np.int64(3)))  # type: ignore[arg-type]
+        assert hash(combiner) == hash(Curvature(combiner.rank, combiner.refine, combiner.tolerance))
+    assert Curvature() == Curvature("auto", "auto", 0.01)
 
 
 # Names and numbers
@@ -281,7 +370,7 @@ def test_step_sizes(make: Any, value: float) -> None:
 
 @pytest.mark.parametrize("value", ["0.5", None, True, [0.5]], ids=repr)
 def test_what_is_no_number(value: Any) -> None:
-    for make in (AllReduce, AdaGradMean, lambda v: Async(frequent_threshold=v)):
+    for make in (AllReduce, AdaGradMean, lambda v: Async(frequent_threshold=v), lambda v: Curvature(tolerance=v)):
         with pytest.raises(TypeError, match=r"=.* is not a number"):
             make(value)
 

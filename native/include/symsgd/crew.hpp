@@ -67,7 +67,7 @@ public:
                 crew_.attempt(after);
                 crew_.begin_next(turn + 1);
             } else {
-                wait_until([&] { return crew_.turn_.load(std::memory_order_acquire) > turn || crew_.failed_; });
+                crew_.wait_for(turn);
             }
             if (crew_.failed_) throw Left{};
         }
@@ -101,6 +101,8 @@ private:
             if (!failure_) failure_ = std::current_exception();
             failed_ = true;
             next_ = std::int64_t{1} << 62;  // nobody begins another task
+            turn_ = ~std::uint64_t{0};      // and nobody waits any longer
+            turn_.notify_all();
         }
     }
 
@@ -109,7 +111,21 @@ private:
     void begin_next(std::uint64_t turn) {
         arrived_.store(0, std::memory_order_relaxed);
         next_.store(0, std::memory_order_relaxed);
+        if (failed_) return;
         turn_.store(turn, std::memory_order_release);
+        turn_.notify_all();
+    }
+
+    // Until the phase has ended: spins for about as long as waking up would take, then sleeps. A thread that spun on
+    // would keep the core from those that still work, where there are more threads than cores.
+    void wait_for(std::uint64_t turn) {
+        const auto ended = [&] { return turn_.load(std::memory_order_acquire) > turn; };
+        const auto begin = std::chrono::steady_clock::now();
+        while (!ended()) {
+            for (int tries = 0; tries < 64 && !ended(); ++tries) pause_briefly();
+            if (std::chrono::steady_clock::now() - begin > std::chrono::microseconds(100)) break;
+        }
+        while (!ended()) turn_.wait(turn, std::memory_order_acquire);
     }
 
     std::atomic<int> members_{0};

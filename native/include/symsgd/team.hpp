@@ -62,15 +62,19 @@ void in_pieces(std::int64_t count, std::int64_t piece, int threads, Work&& work)
     });
 }
 
+inline void pause_briefly() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 // Waits until ready() says so: spins for some microseconds, since what strategies wait for is mostly that near, then
 // lets other threads run, then sleeps.
 template <class Ready>
 void wait_until(Ready&& ready) {
     for (int tries = 0; !ready(); ++tries) {
         if (tries < 1000) {
-#if defined(__x86_64__)
-            __builtin_ia32_pause();
-#endif
+            pause_briefly();
         } else if (tries < 1100) {
             std::this_thread::yield();
         } else {

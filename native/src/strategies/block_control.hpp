@@ -29,10 +29,10 @@ public:
 
     // The rows of a block in a round of `blocks`, of `left` rows to come; 0 if one thread is to go on alone.
     std::int64_t block(std::int64_t rows_done, std::int64_t left, std::int64_t blocks) const {
-        if (rows_done < alone_until_) return 0;
+        if (rows_done < alone_until_ || left <= 1) return 0;
         // what is left at the end of a pass is shared by all, if there is enough of it to share
         const std::int64_t share = (left + blocks - 1) / blocks;
-        if (share >= rows_) return rows_;
+        if (share >= rows_) return left > rows_ ? rows_ : 0;
         if (!adapts_) return left > rows_ ? rows_ : 0;
         return 2 * share > std::min(least_, rows_) && share > 1 ? share : 0;
     }

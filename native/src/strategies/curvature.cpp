@@ -168,8 +168,10 @@ private:
         merge_.estimate(member, work, order_, estimates_, t_ + static_cast<double>(at_));
         member.alone([&] {
             ++estimates_;
-            // the curvature settles as the model does
-            next_spectrum_ = std::max<std::int64_t>(2 * rows_done_, std::min<std::int64_t>(16384, order_.count()));
+            // the curvature settles as the model does; where gradients jump there is none to be seen before the first
+            // round has shown how far predictions are off
+            const std::int64_t soon = rule_.soft_curvature ? 512 : 16384;
+            next_spectrum_ = std::max(4 * rows_done_, std::min(soon, order_.count()));
         });
     }
 
@@ -369,9 +371,9 @@ private:
             const std::int64_t row = net_[static_cast<std::size_t>(i)];
             for (int c = 0; c < model.classes; ++c) {
                 const Lane& lane = model.lanes[c];
-                const double target = seen_by(work.spec.targets, row, c).target;
+                const Seen seen = seen_by(work.spec.targets, row, c);
                 const double p = score(work.rows, row, model.weights + c, model.stride) * lane.scale + lane.intercept;
-                total += visit(work.spec.rule.loss, [&](const auto& loss) { return loss.value(p, target); });
+                total += seen.weight * visit(rule_.loss, [&](const auto& loss) { return loss.value(p, seen.target); });
             }
         }
         return total / static_cast<double>(net_.size());
@@ -404,9 +406,10 @@ private:
         at_ = merges_ = sweeps_ = checks_ = alone_rows_ = caught_ = 0;
         errors_ = 0.0;
         stop_ = halted_ = harmed_ = to_be_judged_ = false;
-        fold_scale(work);
         width_ = strategy.threads >= many_threads ? 2 * strategy.threads : strategy.threads;
-        if (width_ == 1 || seated_classes_ == work.model.classes()) return;
+        if (width_ == 1) return;
+        fold_scale(work);
+        if (seated_classes_ == work.model.classes()) return;
         seat(work);
     }
 

@@ -1,0 +1,248 @@
+"""What the curvature combiner decides by itself, and says: the size of its blocks, sweeps, rank; and `strategy="auto"`,
+which chooses it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from curvature_cases import curved, off, sequential, trained
+from strategy_cases import dense_rows, targets
+from symsgd import Result, SGDClassifier, losses, penalties, schedules, strategies, train
+from symsgd.callbacks import History
+from symsgd.combiners import Curvature
+from symsgd.problem import Rule
+from symsgd.strategies import Auto, Averaging, MapReduce, Sequential, Work
+
+LOG = losses.LogLoss()
+EASY = {"penalty": penalties.L2(1e-4), "schedule": schedules.Constant(0.005), "n_passes": 4}
+
+
+def easy(n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    X = dense_rows(n, 10)
+    rng = np.random.default_rng(3)
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-X @ rng.standard_normal(10))), 1.0, -1.0)
+
+
+# Blocks
+
+
+@pytest.mark.parametrize("n_threads", [2, 4, 16])
+def test_blocks_grow_on_easy_data(n_threads: int) -> None:
+    """As long as a round has room for a block a thread."""
+    X, y = easy()
+    for matrix in (X, sp.csr_matrix(X)):
+        result = trained(matrix, y, curved(), n_threads, **EASY)
+        blocks = [record.mean_block or 0.0 for record in result.passes]
+        assert blocks[-1] > 1.2 * blocks[0]
+        assert blocks[-1] * n_threads <= len(y)
+        assert result.passes[-1].rows_alone == 0
+        assert off(result, sequential(matrix, y, **EASY), X) < 0.03
+
+
+def test_one_thread_goes_on_alone_on_hard_data() -> None:
+    """Labels that can be told apart, and steps of 20: the curvature is another one after every step."""
+    X, _ = easy(4000)
+    case = EASY | {"schedule": schedules.Constant(20.0)}
+    for n_threads in (2, 4, 16):
+        for record in trained(X, X[:, 0] > 0, curved(), n_threads, **case).passes:
+            assert record.rows_alone > 1000
+
+
+def test_given_blocks_stay_as_they_are() -> None:
+    X, y = easy(4000)
+    for block_size in (10, 250):
+        for record in trained(X, y, curved(block_size), 4, **EASY).passes:
+            assert record.mean_block == block_size
+            assert record.merges == 4000 // block_size
+
+
+@pytest.mark.parametrize(("n", "n_threads"), [(1, 2), (5, 3), (40, 16), (70, 2)])
+def test_first_blocks_leave_one_for_every_thread(n: int, n_threads: int) -> None:
+    X, y = easy(100)
+    for record in trained(X[:n], y[:n], curved(), n_threads, loss="squared_error", **EASY).passes:
+        assert record.rows == n
+        assert (record.mean_block or 0.0) <= max(1, n // n_threads)
+
+
+def test_a_tolerance_is_a_price() -> None:
+    """Larger blocks for more error, and the other way round."""
+    X, y = easy()
+    case = EASY | {"schedule": schedules.Constant(0.05)}
+    wanted = sequential(X, y, **case)
+    results = [trained(X, y, curved(tolerance=tolerance), 8, **case) for tolerance in (1e-3, 1e-1)]
+    distances = [off(result, wanted, X) for result in results]
+    assert distances[0] < distances[1] < 0.5
+    blocks = [result.passes[-1].mean_block or 0.0 for result in results]
+    assert blocks[0] < blocks[1]
+
+
+def test_sweeps_come_nearer() -> None:
+    X, y = easy(4000)
+    case = EASY | {"schedule": schedules.Constant(0.1)}
+    wanted = sequential(X, y, **case)
+    distances = [off(trained(X, y, curved(50, refine=refine), 7, **case), wanted, X) for refine in range(7)]
+    assert distances[0] > 3 * distances[1] > 9 * distances[2] > 27 * distances[3]
+    assert distances[6] < 1e-12
+
+
+def test_directions_come_nearer() -> None:
+    """Rows in 40 features as unlike one another as 1 and 1/40."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 40)) @ np.linalg.qr(rng.standard_normal((40, 40)))[0] / np.arange(1, 41)
+    X = X @ np.linalg.qr(rng.standard_normal((40, 40)))[0]
+    y = targets(X, losses.SquaredError())
+    case = {"loss": "squared_error", "penalty": None, "schedule": schedules.Constant(0.05)}
+    wanted = sequential(X, y, **case)
+    distances = []
+    for rank in (3, 8, 21, 41, "auto"):
+        result = trained(X, y, curved(64, rank=rank, refine=0), 8, **case)
+        distances.append(off(result, wanted, X))
+        assert result.passes[-1].rank == (41 if rank == "auto" else rank)
+    assert distances[0] > distances[-1]
+    assert distances[-1] == pytest.approx(distances[-2])
+
+
+# What is said of a pass
+
+
+def assert_told(result: Result, n_threads: int) -> None:
+    for record in result.passes:
+        assert record.error is None or 0.0 <= record.error < np.inf
+        assert 0 <= record.rows_alone <= record.rows
+        assert record.sweeps >= 0
+        assert record.caught >= 0
+        assert (record.merges == 0) == (record.mean_block is None)
+        assert (record.rank > 0) == (n_threads > 1)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5, 16])
+def test_what_is_said_of_a_pass(n_threads: int) -> None:
+    X, y = easy(2000)
+    for step in (0.005, 0.1, 2.0):
+        for strategy in (curved(), curved(16), curved(16, refine=1), curved(rank=1), curved(tolerance=10.0)):
+            case = EASY | {"schedule": schedules.Constant(step), "n_passes": 2}
+            for labels in (y, np.arange(2000) % 3):
+                result = trained(X, labels, strategy, n_threads, **case)
+                assert_told(result, n_threads)
+                measured = n_threads > 1 and strategy != curved(16, refine=1)
+                assert (result.passes[0].error is not None) == measured
+
+
+def test_the_error_is_what_a_sweep_changes() -> None:
+    """Of the first round, which is all of the pass: by hand, of all 200 rows."""
+    X, y = easy(200)
+    case = EASY | {"n_passes": 1, "schedule": schedules.Constant(0.1), "shuffle": False, "penalty": None}
+    result = trained(X, y, curved(100, tolerance=1e9), 2, **case)
+    assert result.passes[0].sweeps == 1  # of two blocks, so that it ends at the sequential run
+    assert off(result, sequential(X, y, **case), X) < 1e-12
+    merged, checked, last = (
+        trained(X, y, curved(67, refine=refine, tolerance=1e9), 3, **case) for refine in (0, "auto", 2)
+    )
+    assert [result.passes[0].sweeps for result in (merged, checked, last)] == [0, 1, 2]
+    assert checked.passes[0].error == pytest.approx(off(merged, checked, X), rel=1e-9)
+    assert off(checked, last, X) < 0.2 * off(merged, last, X)
+
+
+def test_others_have_nothing_to_say() -> None:
+    X, y = easy(500)
+    for strategy in (Sequential(), MapReduce(), Averaging()):
+        record = trained(X, y, strategy, 2, **EASY).passes[0]
+        assert (record.rank, record.sweeps, record.error, record.rows_alone, record.caught) == (0, 0, None, 0, 0)
+
+
+def test_callbacks_see_it() -> None:
+    X, y = easy(2000)
+    history = History()
+    result = trained(X, y, curved(), 3, callbacks=[history, lambda record: record.number == 2], **EASY)
+    assert history.records == result.passes
+    assert result.n_passes == 2
+    assert history.records[0].error is not None
+
+
+# strategy="auto"
+
+
+@pytest.fixture
+def little_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if threads paid from 1,000 entries on."""
+    monkeypatch.setattr(strategies, "LEAST_WORK", 1000)
+
+
+def chosen(**more: Any) -> str:
+    X, y = easy(500)
+    return train(
+        X, y, **{"strategy": "auto", "n_threads": 3, "n_passes": 2, "schedule": schedules.Constant(0.01), **more}
+    ).strategy
+
+
+def test_auto_is_the_default() -> None:
+    X, y = easy(500)
+    assert train(X, y).strategy == train(X, y, strategy="auto").strategy
+    assert SGDClassifier().strategy == "auto"
+
+
+def test_auto_is_sequential_for_little_work() -> None:
+    assert chosen(n_passes=3) == (
+        "sequential: 15,000 entries in all passes are trained in less time than threads take to agree "
+        "(50,000,000 would be enough)"
+    )
+
+
+@pytest.mark.usefixtures("little_is_enough")
+def test_auto_is_sequential_on_one_thread() -> None:
+    assert chosen(n_threads=1) == "sequential: there is one thread"
+
+
+@pytest.mark.usefixtures("little_is_enough")
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"penalty": "l1"}, "penalty='l1' keeps more beside them"),
+        ({"penalty": "elasticnet"}, "penalty='elasticnet' keeps more beside them"),
+        ({"penalty": "lasso"}, "penalty='lasso' keeps more beside them"),
+        ({"average": True}, "average keeps more beside them"),
+        (
+            {"loss": "hinge", "schedule": schedules.PassiveAggressive1(0.1)},
+            "schedule='pa1' takes them from the margins",
+        ),
+        (
+            {"loss": "hinge", "schedule": schedules.PassiveAggressive2(0.1)},
+            "schedule='pa2' takes them from the margins",
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_auto_is_sequential_where_curvature_is_refused(more: dict[str, Any], reason: str) -> None:
+    words = chosen(**more)
+    assert words.startswith("sequential: ")
+    assert reason in words
+
+
+@pytest.mark.usefixtures("little_is_enough")
+def test_auto_is_sequential_where_copies_would_not_fit() -> None:
+    rule = Rule.check(LOG, penalties.L2(1e-4), schedules.Constant(0.1), False)
+    work = {"n_threads": 8, "n_passes": 1, "entries": 10**9, "n_models": 10, "bytes_a_number": 8}
+    fits, not_ = (Work(**work, n_features=f, memory=2**33) for f in (10**4, 10**7))
+    assert isinstance(Auto().decide(rule, fits)[0], MapReduce)
+    strategy, words = Auto().decide(rule, not_)
+    assert strategy == Sequential()
+    assert re.fullmatch(r"sequential: copies of the model for 8 threads would take \d\d\.\d GiB of 8\.0", words)
+
+
+@pytest.mark.usefixtures("little_is_enough")
+def test_auto_else_is_curvature() -> None:
+    words = chosen()
+    assert words.startswith("mr-symsgd with the curvature combiner, blocks as large as their measured error allows: ")
+    assert "5,000 entries a pass on 3 threads" in words
+    X, y = easy(3000)
+    case = EASY | {"seed": 5, "shuffle": "full"}
+    found = train(X, y, strategy="auto", n_threads=3, **case)
+    wanted = trained(X, y, MapReduce(Curvature(), "auto"), 3, **case)
+    np.testing.assert_array_equal(found.coef, wanted.coef)
+    model = SGDClassifier("log_loss", n_jobs=2, random_state=0).fit(X, y)
+    assert "curvature" in model.result_.strategy
