@@ -269,7 +269,8 @@ def shown(*, terminal: bool, **more: Any) -> str:
 
 
 def test_one_line_a_pass_where_there_is_no_terminal() -> None:
-    lines = shown(terminal=False).splitlines()
+    strategy, *lines = shown(terminal=False).splitlines()
+    assert strategy.startswith("sequential: ")
     assert len(lines) == 3
     for number, line in enumerate(lines, 1):
         assert re.fullmatch(rf"pass {number}/3  loss \d\.\d{{5}}  [\d.e+]+ [kMG]?\s?rows/s", line), line
@@ -300,6 +301,7 @@ def test_verbose_estimators_show_their_progress(capsys: Any) -> None:
     X, y = data()
     SGDClassifier(max_iter=2, tol=None, verbose=1).fit(X, y)
     printed = capsys.readouterr().out
+    assert printed.startswith("sequential: ")
     assert "pass 1/2" in printed
     assert "pass 2/2" in printed
     SGDClassifier(max_iter=2, tol=None).fit(X, y)
@@ -312,4 +314,4 @@ def test_a_progress_bar_may_be_used_again() -> None:
     bar = ProgressBar(Console(file=out, force_terminal=False, width=120))
     for _ in range(2):
         train(X, y, n_passes=2, callbacks=bar)
-    assert len(out.getvalue().splitlines()) == 4
+    assert len(out.getvalue().splitlines()) == 6

@@ -125,9 +125,23 @@ std::vector<StrategySpec> racy(int threads) {
     return all;
 }
 
+std::vector<StrategySpec> curved(int threads) {
+    std::vector<StrategySpec> all;
+    for (const int refine : {-1, 0, 2}) {
+        for (const double tolerance : {0.01, 1.0}) {
+            StrategySpec spec = strategy(StrategyKind::curvature, threads, CombinerKind::sum, refine == 0 ? 3 : 0);
+            spec.refine = refine;
+            spec.tolerance = tolerance;
+            all.push_back(spec);
+        }
+    }
+    return all;
+}
+
 std::vector<StrategySpec> all_strategies(int threads) {
     std::vector<StrategySpec> all = in_rounds(threads);
     for (const StrategySpec& spec : racy(threads)) all.push_back(spec);
+    for (const StrategySpec& spec : curved(threads)) all.push_back(spec);
     all.push_back(strategy(StrategyKind::sequential, 1));
     return all;
 }
@@ -167,6 +181,11 @@ void vary(Case& a, std::mt19937& random) {
     if (a.strategy.kind == StrategyKind::rounds && below(4) == 0) a.strategy.block_size = 0;
     if (a.strategy.kind == StrategyKind::rounds) a.strategy.cores = 1 + static_cast<int>(below(5));
     a.strategy.batch_size = sizes[below(4)];
+    if (a.strategy.kind == StrategyKind::curvature) {
+        if (passive_aggressive(a)) a.schedule = ScheduleKind::constant;
+        if (a.strategy.refine < 0 && below(2) == 0) a.strategy.block_size = 0;
+        a.strategy.cores = 1 + static_cast<int>(below(5));
+    }
     if (!makes_sense(a)) a.average = false;
 }
 
@@ -182,8 +201,9 @@ void run_product(unsigned seed) {
                         Case a{.strategy = spec, .loss = loss, .penalty = penalty};
                         if (!makes_sense(a) || (classes == 9 && random() % 8 != 0)) continue;
                         vary(a, random);
-                        // neither is for rows that repeat a feature
-                        const bool unique = penalty == PenaltyKind::halves || passive_aggressive(a);
+                        // none of these is for rows that repeat a feature
+                        const bool unique = penalty == PenaltyKind::halves || passive_aggressive(a) ||
+                                            spec.kind == StrategyKind::curvature;
                         watched(unique || random() % 2 == 0 ? plain : repeating, a, "product");
                     }
                 }

@@ -53,6 +53,9 @@ class PassRecord:
 class Callback:
     """Override what you need."""
 
+    def on_strategy(self, reason: str) -> None:
+        """Before all else: the strategy that will run and why, in words, as in ``Result.strategy``."""
+
     def on_start(self, n_passes: int, n_rows: int) -> None:
         """Before the first pass."""
 
@@ -93,11 +96,15 @@ class History(Callback):
 
 
 class ProgressBar(Callback):
-    """A bar on a terminal, lines elsewhere (ever fewer of them): passes, loss, rows per second."""
+    """The strategy, then a bar on a terminal, lines elsewhere (ever fewer of them): passes, loss, rows per second."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console
         self._bar: Progress | None = None
+
+    def on_strategy(self, reason: str) -> None:
+        self._console = self.console or Console()
+        self._console.print(reason, highlight=False, markup=False, soft_wrap=True)
 
     def on_start(self, n_passes: int, n_rows: int) -> None:
         self._console = self.console or Console()

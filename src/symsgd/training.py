@@ -215,6 +215,7 @@ def _pass_by_pass(
     try:
         for listener in listeners:
             started.append(listener)
+            listener.on_strategy(run.reason)
             listener.on_start(n_passes, n_rows)
         for number in range(1, n_passes + 1):
             before = time.perf_counter()
