@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace symsgd {
@@ -10,8 +11,9 @@ namespace {
 
 constexpr std::int64_t slices = 16;  // of the places: as many whatever the threads, so that sums are the same
 constexpr int strip = 8;             // columns that one task multiplies (kernels/curvature-inl.hpp)
-// columns whose part of the spectrum is below this share of the largest are rounding, not directions
-constexpr double smallest_share = 1e-9;
+// what is below this share of the largest is rounding, not a direction
+template <class V>
+constexpr double smallest_share = 100.0 * std::numeric_limits<V>::epsilon();
 
 std::int64_t slice_begin(std::int64_t slice, std::int64_t count) {
     return slice * count / slices;
@@ -82,6 +84,7 @@ void Spectrum<V>::reset(std::int64_t places, int rank) {
 // Any start will do that no sharp direction is orthogonal to.
 template <class V>
 void Spectrum<V>::draw(std::uint64_t seed) {
+    if (begun_ && rank_ == columns_) return;
     std::uint64_t state = seed;
     for (std::int64_t i = 0; i < places_ * columns_; ++i) {
         state += 0x9e3779b97f4a7c15ULL;  // SplitMix64
@@ -136,11 +139,17 @@ void Spectrum<V>::orthonormalise(Crew::Member& member, const CurvatureKernels<V>
             gram_.assign(n * n, 0.0);
             for (const std::vector<double>& part : partial_)
                 for (std::size_t i = 0; i < n * n; ++i) gram_[i] += part[i];
+            // columns first get the same length, or the short ones would be lost beside the long ones
+            std::vector<double> size(n);
+            for (std::size_t j = 0; j < n; ++j)
+                size[j] = gram_[j * n + j] > 0.0 ? 1.0 / std::sqrt(gram_[j * n + j]) : 0.0;
+            for (std::size_t j = 0; j < n; ++j)
+                for (std::size_t k = 0; k < n; ++k) gram_[j * n + k] *= size[j] * size[k];
             eigen_symmetric(columns_, gram_, values_, turn_);
             for (std::size_t j = 0; j < n; ++j) {
-                const bool counts = values_[j] > smallest_share * values_[0] && values_[j] > 0.0;
-                const double size = counts ? 1.0 / std::sqrt(values_[j]) : 0.0;
-                for (std::size_t k = 0; k < n; ++k) turn_[k * n + j] *= size;
+                const bool counts = values_[j] > smallest_share<V> * values_[0] && values_[j] > 0.0;
+                const double length = counts ? 1.0 / std::sqrt(values_[j]) : 0.0;
+                for (std::size_t k = 0; k < n; ++k) turn_[k * n + j] *= size[k] * length;
             }
         });
     rotate(member, kernels, turn_);
@@ -162,7 +171,8 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
         multiply(member, sample, kernels, true);
         orthonormalise(member, kernels);
     }
-    orthonormalise(member, kernels);  // again: the first time is as good as the columns were independent
+    // again: the first time is as good as the columns were independent, which those of the last estimate nearly are
+    if (!begun_) orthonormalise(member, kernels);
     multiply(member, sample, kernels, false);
     member.alone([&] {
         std::vector<V> sums(n * n);
@@ -173,7 +183,7 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
     rotate(member, kernels, turn_);
     member.alone([&] {
         rank_ = 0;
-        while (rank_ < wanted_ && lambda_[static_cast<std::size_t>(rank_)] > smallest_share * lambda_[0] &&
+        while (rank_ < wanted_ && lambda_[static_cast<std::size_t>(rank_)] > smallest_share<V> * lambda_[0] &&
                lambda_[static_cast<std::size_t>(rank_)] > 0.0)
             ++rank_;
         for (std::int64_t place = 0; place < places_; ++place)
