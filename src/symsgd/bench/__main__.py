@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from symsgd.bench import bandwidth, curvature, fidelity, growth, machine, memory, sequential, strategies
+from symsgd.bench import bandwidth, curvature, fidelity, growth, machine, memory, sequential, speedup, strategies
 
-BENCHMARKS = ("sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature")
+BENCHMARKS = ("sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature", "speedup")
 
 
 def main() -> None:
@@ -17,9 +17,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m symsgd.bench", description="Benchmarks.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all if none")
     parser.add_argument("--data-dir", type=Path, help="folder of real data sets with a realdata.py")
-    parser.add_argument("--threads", type=int, nargs="+", help="of the strategies (default: 1 and all cores)")
+    parser.add_argument("--threads", type=int, nargs="+", help="of strategies and speedup (default: all cores, and 1)")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts (default 5)")
-    parser.add_argument("--sets", nargs="+", help="data sets of curvature (default: all)")
+    parser.add_argument("--sets", nargs="+", help="data sets of curvature and speedup (default: all)")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(BENCHMARKS)
     if unknown:
@@ -40,6 +40,8 @@ def main() -> None:
             fidelity.run(console, arguments.data_dir)
         elif name == "curvature":
             curvature.run(console, arguments.data_dir, arguments.sets)
+        elif name == "speedup":
+            speedup.run(console, arguments.data_dir, arguments.repeats, arguments.threads, arguments.sets)
         else:
             growth.run(console)
 

@@ -1,0 +1,99 @@
+"""How much faster ``strategy="auto"``'s choice is than the sequential loop, set-up counted, by the number of threads.
+
+Beside it what the machine has to give, as many independent sequential loops side by side; Hogwild! on the same kernels;
+and averaging, which never waits and gives up the sequential answer. Time is that of all passes, at least a second's
+worth of the sequential loop; runs of all of them take turns and the fastest counts.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import roc_auc_score
+
+import symsgd
+from symsgd.bench.datasets import Dataset, load
+from symsgd.combiners import Curvature
+from symsgd.penalties import L2
+from symsgd.schedules import Constant
+from symsgd.strategies import Averaging, Hogwild, MapReduce, Sequential, Strategy
+from symsgd.threads import available_cores
+from symsgd.training import Result
+
+STEP_SIZES = {"rcv1 twin": 0.5, "imdb": 0.3, "nycflights13_ctr39": 0.3}
+STRATEGIES: dict[str, Strategy] = {
+    "curvature, auto": MapReduce(Curvature(), "auto"),
+    "curvature, auto, tolerance 0.03": MapReduce(Curvature(tolerance=0.03), "auto"),
+    "Hogwild!": Hogwild(),
+    "averaging": Averaging(),
+}
+LEAST_PASSES, LEAST_SECONDS = 10, 1.0
+ALPHA = 1e-6
+
+
+def train(data: Dataset, strategy: Strategy, n_threads: int, n_passes: int) -> tuple[Result, float]:
+    """The result, and the seconds of all passes."""
+    result = symsgd.train(
+        data.X, np.asarray(data.y) > 0, loss="log_loss", penalty=L2(ALPHA), schedule=Constant(STEP_SIZES[data.name]),
+        strategy=strategy, n_threads=n_threads, n_passes=n_passes,
+    )  # fmt: skip
+    return result, math.fsum(record.seconds for record in result.passes)
+
+
+def side_by_side(data: Dataset, n_threads: int, n_passes: int) -> float:
+    """Seconds that one of as many independent sequential loops has to itself: the machine's limit."""
+    with ThreadPoolExecutor(n_threads) as pool:
+        before = time.perf_counter()
+        list(pool.map(lambda _: train(data, Sequential(), 1, n_passes), range(n_threads)))
+        return (time.perf_counter() - before) / n_threads
+
+
+def run(
+    console: Console,
+    folder: Path | None,
+    repeats: int = 3,
+    threads: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> None:
+    table = Table(title="Logistic loss, set-up counted; times faster than the sequential loop")
+    for column in ("data set", "threads", "", "ms a pass", "times sequential", "AUC", "distance", "block", "alone"):
+        table.add_column(column, justify="left" if column in ("data set", "") else "right")
+    for name in names or tuple(STEP_SIZES):
+        data = load(name, folder)
+        if data.reason:
+            table.add_row(name, "", f"skipped: {data.reason}")
+            continue
+        once = train(data, Sequential(), 1, LEAST_PASSES)[1] / LEAST_PASSES
+        n_passes = max(LEAST_PASSES, math.ceil(LEAST_SECONDS / once))
+        for n_threads in threads or (available_cores(),):
+            best: dict[str, float] = {}
+            results: dict[str, Result] = {}
+            for _ in range(repeats):
+                for label, strategy in {"sequential": Sequential(), **STRATEGIES}.items():
+                    results[label], seconds = train(data, strategy, n_threads, n_passes)
+                    best[label] = min(best.get(label, math.inf), seconds)
+                label = f"{n_threads} independent loops"
+                best[label] = min(best.get(label, math.inf), side_by_side(data, n_threads, n_passes))
+            for label, seconds in best.items():
+                cells = [f"{1e3 * seconds / n_passes:.1f}", f"{best['sequential'] / seconds:.2f}"]
+                if label in results:
+                    cells += _closeness(data, results[label], results["sequential"])
+                table.add_row(f"{name}, {n_passes} passes", str(n_threads), label, *cells)
+            table.add_section()
+    console.print(table)
+
+
+def _closeness(data: Dataset, result: Result, sequential: Result) -> list[str]:
+    auc = roc_auc_score(np.asarray(data.y_test) > 0, result.decision(data.X_test))
+    distance = np.linalg.norm(result.coef - sequential.coef) / np.linalg.norm(sequential.coef)
+    rows, merges = sum(record.rows for record in result.passes), sum(record.merges for record in result.passes)
+    alone = sum(record.rows_alone for record in result.passes)
+    block = f"{(rows - alone) / merges:.0f}" if merges else ""
+    return [f"{auc:.5f}", f"{distance:.3f}", block, f"{alone / rows:.0%}" if merges else ""]
