@@ -38,20 +38,23 @@ LEAST_PASSES, LEAST_SECONDS = 10, 1.0
 ALPHA = 1e-6
 
 
-def train(data: Dataset, strategy: Strategy, n_threads: int, n_passes: int) -> tuple[Result, float]:
+def train(data: Dataset, strategy: Strategy, n_threads: int, n_passes: int, seed: int = 0) -> tuple[Result, float]:
     """The result, and the seconds of all passes."""
     result = symsgd.train(
         data.X, np.asarray(data.y) > 0, loss="log_loss", penalty=L2(ALPHA), schedule=Constant(STEP_SIZES[data.name]),
-        strategy=strategy, n_threads=n_threads, n_passes=n_passes,
+        strategy=strategy, n_threads=n_threads, n_passes=n_passes, seed=seed,
     )  # fmt: skip
     return result, math.fsum(record.seconds for record in result.passes)
 
 
 def side_by_side(data: Dataset, n_threads: int, n_passes: int) -> float:
-    """Seconds that one of as many independent sequential loops has to itself: the machine's limit."""
+    """Seconds that one of as many independent sequential loops has to itself: the machine's limit.
+
+    Each has an order of its own: loops in the same one would find in the cache what another has fetched.
+    """
     with ThreadPoolExecutor(n_threads) as pool:
         before = time.perf_counter()
-        list(pool.map(lambda _: train(data, Sequential(), 1, n_passes), range(n_threads)))
+        list(pool.map(lambda seed: train(data, Sequential(), 1, n_passes, seed), range(n_threads)))
         return (time.perf_counter() - before) / n_threads
 
 
