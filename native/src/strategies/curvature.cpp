@@ -451,8 +451,12 @@ private:
     std::int64_t least_block(const Workspace<Rows>& work, std::int64_t mean) const {
         const auto threads = static_cast<double>(work.spec.strategy.threads), width = static_cast<double>(width_);
         const auto numbers = static_cast<double>(work.rows.features * merge_.stride());
-        const double places = std::min(4096.0, static_cast<double>(work.rows.features)) * width / threads;
-        const double merge = 20000.0 + 0.6 * numbers * (1.0 + 2.0 / threads) * width / threads + 5.0 * places;
+        const double copies = 0.6 * numbers * (1.0 + 2.0 / threads) * width / threads;
+        // products with Q: of each block of a thread, and of the thread's slices for all blocks
+        const double places = std::min(4096.0, static_cast<double>(work.rows.features));
+        const double products =
+            places * (places <= 1024.0 ? 64.0 : 32.0) * work.model.classes() * 2.0 * width / threads;
+        const double merge = 20000.0 + copies + products / 8.0;
         const double row = 40.0 + 1.4 * static_cast<double>(mean * merge_.stride());
         return std::max<std::int64_t>(1, static_cast<std::int64_t>(merge / row / (width / 1.25 - width / threads)));
     }
