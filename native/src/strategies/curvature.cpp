@@ -121,7 +121,6 @@ private:
                 at_ += done_;
                 rows_done_ += done_;
                 alone_rows_ += done_;
-                if (width_ > 1) fold_scale(work);
                 decide_next(work);
             });
     }
@@ -159,7 +158,7 @@ private:
                 merge_.factors_renewed();
                 for (int c = 0; c < work.model.classes(); ++c)
                     next_intercepts_[static_cast<std::size_t>(c)] = merge_.merged_intercept(work, c, nullptr);
-                take_intercepts(work);
+                take_lanes(work);
                 end_round(work);
             });
     }
@@ -206,11 +205,14 @@ private:
             });
     }
 
-    void take_intercepts(Workspace<Rows>& work) {
-        for (int c = 0; c < work.model.classes(); ++c) {
-            double& intercept = work.model.lanes()[static_cast<std::size_t>(c)].intercept;
-            before_intercepts_[static_cast<std::size_t>(c)] = intercept;
-            intercept = next_intercepts_[static_cast<std::size_t>(c)];
+    // What the lanes have of the merged model, whose weights are in place already, free of any scale.
+    void take_lanes(Workspace<Rows>& work) {
+        for (std::size_t c = 0; c < work.model.lanes().size(); ++c) {
+            Lane& lane = work.model.lanes()[c];
+            before_intercepts_[c] = lane.intercept;
+            before_scales_[c] = lane.scale;
+            lane.intercept = next_intercepts_[c];
+            lane.scale = lane.inverse = 1.0;
         }
     }
 
@@ -241,7 +243,7 @@ private:
                 std::copy(next_.data() + begin, next_.data() + end, global.weights + begin);
             },
             [&] {
-                if (!given_up_) take_intercepts(work);
+                if (!given_up_) take_lanes(work);
                 end_round(work);
             });
     }
@@ -272,6 +274,7 @@ private:
                         const double loss = own.loss;  // of the sweep, counted if it is the last
                         own = work.model.lanes()[lane];
                         own.intercept = starts[p];
+                        own.scale = own.inverse = 1.0;
                         own.loss = loss;
                     }
                 }
@@ -350,6 +353,8 @@ private:
         std::copy_n(before_.data(), global.features * global.stride, global.weights);
         for (int c = 0; c < global.classes; ++c) {
             global.lanes[c].intercept = before_intercepts_[static_cast<std::size_t>(c)];
+            global.lanes[c].scale = before_scales_[static_cast<std::size_t>(c)];
+            global.lanes[c].inverse = 1.0 / global.lanes[c].scale;
             global.lanes[c].loss -= round_losses_[static_cast<std::size_t>(c)];
         }
         at_ -= round_rows_;
@@ -387,8 +392,9 @@ private:
             double squares = 0.0;
             for (const std::int64_t row : net_) {
                 const double d = score(work.rows, row, global.weights + c, global.stride) -
-                                 score(work.rows, row, before_.data() + c, global.stride) + global.lanes[c].intercept -
-                                 before_intercepts_[static_cast<std::size_t>(c)];
+                                 before_scales_[static_cast<std::size_t>(c)] *
+                                     score(work.rows, row, before_.data() + c, global.stride) +
+                                 global.lanes[c].intercept - before_intercepts_[static_cast<std::size_t>(c)];
                 squares += d * d;
             }
             global.lanes[c].drift = 0.5 * std::sqrt(squares / static_cast<double>(net_.size()));
@@ -408,20 +414,8 @@ private:
         stop_ = halted_ = harmed_ = to_be_judged_ = false;
         width_ = strategy.threads >= many_threads ? 2 * strategy.threads : strategy.threads;
         if (width_ == 1) return;
-        fold_scale(work);
         if (seated_classes_ == work.model.classes()) return;
         seat(work);
-    }
-
-    void fold_scale(Workspace<Rows>& work) {
-        const ModelView<V> model = work.model.view();
-        for (int c = 0; c < model.classes; ++c) {
-            Lane& lane = model.lanes[c];
-            if (lane.scale == 1.0) continue;
-            for (std::int64_t i = 0; i < model.features; ++i)
-                model.weights[i * model.stride + c] *= static_cast<V>(lane.scale);
-            lane.scale = lane.inverse = 1.0;
-        }
     }
 
     void seat(Workspace<Rows>& work) {
@@ -434,7 +428,7 @@ private:
         tolerance_ = strategy.tolerance;
         merge_.seat(work, width_, strategy.k);
         before_ = Array<V>(static_cast<std::size_t>(model.features) * static_cast<std::size_t>(model.stride));
-        for (auto* intercepts : {&before_intercepts_, &next_intercepts_, &last_intercepts_})
+        for (auto* intercepts : {&before_intercepts_, &before_scales_, &next_intercepts_, &last_intercepts_})
             intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
         const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
@@ -481,7 +475,7 @@ private:
 
     std::vector<Piece> pieces_;  // the blocks of the round under way
     Array<V> before_;            // the model before the last merge
-    std::vector<double> before_intercepts_;
+    std::vector<double> before_intercepts_, before_scales_;
     bool checking_ = false, refining_ = false, refine_more_ = false, given_up_ = false;
     int sweeps_of_round_ = 0;
     Array<V> next_, last_;  // what the chain has come to, and before the last sweep

@@ -74,10 +74,10 @@ public:
         const ModelView<V> global = work.model.view(), own = replicas[static_cast<std::size_t>(p)]->view();
         std::vector<V> moved(features.size());
         for (int c = 0; c < classes_; ++c) {
-            const V scale = static_cast<V>(own.lanes[c].scale);
+            const V scale = static_cast<V>(own.lanes[c].scale), before = static_cast<V>(global.lanes[c].scale);
             for (std::size_t k = 0; k < features.size(); ++k) {
                 const std::int64_t at = features[k] * stride_ + c;
-                moved[k] = own.weights[at] * scale - global.weights[at];
+                moved[k] = own.weights[at] * scale - global.weights[at] * before;
             }
             const int n = spectrum(c).columns();
             V* u = projected_[static_cast<std::size_t>(c)].data() + p * n;
@@ -119,25 +119,28 @@ public:
         }
     }
 
-    // A slice of the merged model in place of the old one, which goes to `before`.
+    // A slice of the merged model in place of the old one, which goes to `before`. The new one's scale is 1, the old
+    // one's was what the lanes say until the round has ended.
     void finish(Workspace<Rows>& work, std::int64_t slice, V* before) {
         const auto [begin, end] = bounds(slice);
         if (stale_) renew_factors(begin, end);
         for (int c = 0; c < classes_; ++c) {
             const std::vector<V> moved = merged_movement(work, c, begin, end);
             V* weights = work.model.view().weights + c;
+            const V scale = static_cast<V>(work.model.lanes()[static_cast<std::size_t>(c)].scale);
             if (stride_ == 1) {
                 V* __restrict to = weights + begin;
                 V* __restrict kept = before + begin;
                 const V* __restrict by = moved.data();
                 for (std::int64_t i = 0; i < end - begin; ++i) {
                     kept[i] = to[i];
-                    to[i] += by[i];
+                    to[i] = to[i] * scale + by[i];
                 }
             } else {
                 for (std::int64_t i = begin; i < end; ++i) {
-                    before[i * stride_ + c] = weights[i * stride_];
-                    weights[i * stride_] += moved[static_cast<std::size_t>(i - begin)];
+                    V& weight = weights[i * stride_];
+                    before[i * stride_ + c] = weight;
+                    weight = weight * scale + moved[static_cast<std::size_t>(i - begin)];
                 }
             }
         }
@@ -240,6 +243,7 @@ private:
     // d of class c for features [begin, end), all blocks having started from the model.
     std::vector<V> merged_movement(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end) {
         const V* weights = work.model.view().weights;
+        const V scale = static_cast<V>(work.model.lanes()[static_cast<std::size_t>(c)].scale);
         std::vector<V> v(static_cast<std::size_t>(end - begin), V{}), scales, keeps;
         std::vector<const V*> ends;
         for (int p = 0; p < count_; ++p) {
@@ -251,13 +255,13 @@ private:
         const V* factors = factors_.data() + c;
         if (stride_ == 1) {
             work.kernels.template of_curvature<V>().chain_weights(ends.data(), scales.data(), keeps.data(), count_,
-                                                                  weights, factors, begin, end, v.data());
+                                                                  weights, scale, factors, begin, end, v.data());
         } else {
             for (std::size_t p = 0; p < ends.size(); ++p) {
                 for (std::int64_t i = begin; i < end; ++i) {
                     const std::int64_t at = i * stride_ + c;
                     V& sum = v[static_cast<std::size_t>(i - begin)];
-                    sum = sum * (factors[i * classes_] * keeps[p]) + (ends[p][at] * scales[p] - weights[at]);
+                    sum = sum * (factors[i * classes_] * keeps[p]) + (ends[p][at] * scales[p] - weights[at] * scale);
                 }
             }
         }
@@ -277,6 +281,7 @@ private:
 
     void follow_class(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, bool again, V* next) {
         const V* weights = work.model.view().weights;
+        const V begun = static_cast<V>(work.model.lanes()[static_cast<std::size_t>(c)].scale);
         const auto [first, last] = places_between(begin, end);
         const std::vector<V> products = multiply_places(work, c, first, last);
         const auto number = static_cast<std::size_t>(end - begin);
@@ -294,9 +299,10 @@ private:
             for (std::int64_t i = begin; i < end; ++i) {
                 const auto here = static_cast<std::size_t>(i - begin);
                 const std::int64_t at = i * stride_ + c;
-                const V moved = own.weights[at] * scale - weights[at];
-                const V old = p > 0 && again ? start[at] - weights[at] - q[2 * number + here] : V{};
-                const V started = weights[at] + d[here];
+                const V from = weights[at] * begun;
+                const V moved = own.weights[at] * scale - from;
+                const V old = p > 0 && again ? start[at] - from - q[2 * number + here] : V{};
+                const V started = from + d[here];
                 v[here] =
                     (v[here] - old) * (factors_[static_cast<std::size_t>(i * classes_ + c)] * kept) + (moved - q[here]);
                 d[here] = v[here] + q[number + here];
@@ -304,7 +310,7 @@ private:
             }
         }
         for (std::int64_t i = begin; i < end; ++i)
-            next[i * stride_ + c] = weights[i * stride_ + c] + d[static_cast<std::size_t>(i - begin)];
+            next[i * stride_ + c] = weights[i * stride_ + c] * begun + d[static_cast<std::size_t>(i - begin)];
     }
 
     std::int64_t features_ = 0, width_ = 1;
