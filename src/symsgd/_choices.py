@@ -54,9 +54,13 @@ def check_number(
     )
 
 
-def check_count(argument: str, value: object, at_most: int = 2**31 - 1) -> int:
-    """``value`` as an int, if it is a whole number from 1 on; a ValueError that says so if not."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= at_most:
+def check_count(argument: str, value: object, at_most: int = 2**31 - 1, at_least: int = 1, auto: bool = False) -> int:
+    """``value`` as an int, if it is a whole number in the range; a ValueError that says so if not. ``auto``: the caller
+    takes "auto" too, and the message names it."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and at_least <= int(value) <= at_most:
         return int(value)
-    bound = f">= 1 and <= {at_most}" if isinstance(value, Integral) and int(value) > at_most else ">= 1"
-    raise ValueError(f"{argument}={value!r} is not accepted; it must be an integer {bound}")
+    bound = f">= {at_least}"
+    if isinstance(value, Integral) and int(value) > at_most:
+        bound += f" and <= {at_most}"
+    also = "'auto' or " if auto else ""
+    raise ValueError(f"{argument}={value!r} is not accepted; it must be {also}an integer {bound}")

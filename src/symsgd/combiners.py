@@ -8,7 +8,6 @@ they apply M; see docs/combiners.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar, Literal
 
 from symsgd._choices import Choice, check_count, check_number
@@ -117,10 +116,9 @@ class Curvature(Combiner):
 
     def __post_init__(self) -> None:
         if self.rank != "auto":
-            check_count("rank", self.rank, at_most=LARGEST_RANK)
-        whole = isinstance(self.refine, Integral) and not isinstance(self.refine, bool)
-        if self.refine != "auto" and not (whole and 0 <= int(self.refine) < 2**31):
-            raise ValueError(f"refine={self.refine!r} is not accepted; it must be 'auto' or an integer >= 0")
+            check_count("rank", self.rank, at_most=LARGEST_RANK, auto=True)
+        if self.refine != "auto":
+            check_count("refine", self.refine, at_least=0, auto=True)
         check_number("tolerance", self.tolerance, above=0.0)
 
 

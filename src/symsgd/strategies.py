@@ -275,7 +275,7 @@ class MapReduce(Strategy):
     def __post_init__(self) -> None:
         _check_combiner(self.combiner, (Exact, Projected, Curvature, Sum, Mean, AdaGradMean))
         if self.block_size != "auto":
-            check_count("block_size", self.block_size, at_most=2**62)
+            check_count("block_size", self.block_size, at_most=2**62, auto=isinstance(self.combiner, Curvature))
         elif not isinstance(self.combiner, Curvature):
             raise ValueError(
                 f"block_size='auto' follows the measured error of combiner=Curvature(), which {self.combiner!r} does "

@@ -247,7 +247,7 @@ def test_only_curvature_measures_errors(combiner: Any) -> None:
 
 @pytest.mark.parametrize("value", ["Auto", "", 0, None, 1.5], ids=repr)
 def test_blocks_of_curvature(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be an integer >= 1"):
+    with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be 'auto' or an integer >= 1"):
         MapReduce(Curvature(), block_size=value)
 
 
@@ -265,7 +265,7 @@ def test_async_has_no_curvature() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, 129, 2**40, True, "64", "AUTO", None, math.nan], ids=repr)
 def test_ranks(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"rank=.* is not accepted; it must be an integer >= 1"):
+    with pytest.raises(ValueError, match=r"rank=.* is not accepted; it must be 'auto' or an integer >= 1"):
         Curvature(rank=value)
 
 
