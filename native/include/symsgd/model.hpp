@@ -92,6 +92,13 @@ public:
     int classes() const { return classes_; }
     std::int64_t features() const { return features_; }
 
+    // Puts features into another order than the caller's, in which feature i has the number original[i]. `load` and
+    // `store` go on to speak the caller's.
+    void renumber(const std::int32_t* original);
+
+    // Makes the weights and lanes those of a model of the same shape.
+    void copy(const Model& other);
+
     // `coef` is classes × features, C order, of true weights, free of scale and padding. `store` puts class c at row
     // places[c] of it and returns false if anything is not finite.
     void load(const V* coef, const double* intercept);
@@ -103,7 +110,10 @@ public:
     void copy_classes(const Model& other, const std::vector<int>& classes);
 
 private:
+    std::int64_t number(std::int64_t i) const { return original_ == nullptr ? i : original_[i]; }
+
     std::int64_t features_;
+    const std::int32_t* original_ = nullptr;
     int classes_;
     ModelNeeds needs_;
     int group_;
