@@ -58,7 +58,8 @@ template <class V, class I>
 SYMSGD_INLINE void prefetch(const SparseRows<V, I>& rows, std::int64_t r, std::int64_t later) {
     const I start = rows.start[r];
     prefetch_entries(rows.index + start, rows.value + start, static_cast<std::int64_t>(rows.start[r + 1] - start));
-    __builtin_prefetch(rows.start + later);
+    // where it ends: where it begins has mostly been fetched as the end of the row stored before it
+    __builtin_prefetch(rows.start + later + 1);
 }
 
 // Rows to fetch ahead: enough time for the memory to answer, few enough for the first-level cache to keep them.

@@ -97,7 +97,9 @@ private:
     bool run_block(Workspace<Rows>& work, AnySeat& seat, ModelView<V> target, std::int64_t block,
                    const Stopped& stopped, PassSums& sums) {
         const std::int64_t size = work.spec.strategy.block_size, first = block * size;
-        seat.prepare(work, order_.at(first), std::min(size, order_.count() - first));
+        // the first rows of the next block are fetched too: one thread goes on with it, several lose next to nothing
+        const std::int64_t left = order_.count() - first;
+        seat.prepare(work, order_.at(first), std::min(size, left), left);
         pull(work, seat, target, block);
         if (!train(work, seat, block, stopped)) return false;
         const std::unique_lock lock(merging_);

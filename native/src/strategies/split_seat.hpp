@@ -17,9 +17,10 @@ public:
     SplitSeat(const Workspace<Rows>& work, const SplitRows<V, I>& sorted, ReplicaShape shape)
         : replica(sorted.commons, work.model.classes(), work.spec.rule, {}, shape), sorted_(sorted) {}
 
-    void prepare(const Workspace<Rows>&, const std::int64_t* order, std::int64_t rows) {
+    void prepare(const Workspace<Rows>&, const std::int64_t* order, std::int64_t rows, std::int64_t known) {
         order_ = order;
         rows_ = rows;
+        known_ = known;
     }
 
     // `shared` has the rare weights; clock(c) is their scale when the block begins.
@@ -41,7 +42,7 @@ public:
             if (stopped()) return false;
             const auto count = static_cast<std::size_t>(std::min(slice, rows_ - at));
             const Block block =
-                slice_.read(work.spec.targets, order_ + at, order_ + at, count, static_cast<std::size_t>(rows_ - at));
+                slice_.read(work.spec.targets, order_ + at, order_ + at, count, static_cast<std::size_t>(known_ - at));
             work.kernels.template of_rows<Rows>().learn_split(sorted_, block, rule, model);
         }
         work.kernels.template of_models<V>().finish_pass(rule, model);
@@ -63,6 +64,7 @@ private:
     SplitRows<V, I> sorted_;
     const std::int64_t* order_ = nullptr;
     std::int64_t rows_ = 0;
+    std::int64_t known_ = 0;
     Slice slice_;
 };
 
