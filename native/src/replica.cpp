@@ -6,6 +6,12 @@ namespace symsgd {
 
 namespace {
 
+std::size_t unsigned_of(std::int64_t n) {
+    return static_cast<std::size_t>(n);
+}
+
+}  // namespace
+
 ModelNeeds with_columns(ModelNeeds needs, const ReplicaShape& shape, std::int64_t features) {
     const int variables = needs.received || needs.halves ? 2 : 1;
     switch (shape.columns) {
@@ -24,12 +30,6 @@ ModelNeeds with_columns(ModelNeeds needs, const ReplicaShape& shape, std::int64_
     if (shape.apart) needs.diagonal = needs.received ? 2 : needs.halves ? 1 : 0;
     return needs;
 }
-
-std::size_t unsigned_of(std::int64_t n) {
-    return static_cast<std::size_t>(n);
-}
-
-}  // namespace
 
 void projection_seeds(std::uint32_t seed, std::int64_t pass, std::int64_t block, int part, std::uint32_t* out) {
     std::uint64_t state = seed;

@@ -124,4 +124,7 @@ private:
 // Lanes a feature takes up: 1, or the classes rounded up to 4, 8 or a multiple of 16.
 int stride_for(int classes);
 
+// The same where classes have needs of their own.
+int stride_for(int classes, const ModelNeeds& needs);
+
 }  // namespace symsgd

@@ -149,7 +149,7 @@ struct Loop {
                 raw[0] = dot(row.common, weights());
             else
                 for (std::int64_t at = 0; at < stride(); at += panel)
-                    dot_panel<panel, 4>(row.common, weights(), stride(), at, raw + at);
+                    dot_panel<panel, 4>(row.common, weights(), 1, at, raw + at);
             predict_rare(row.rare, margin);
         } else if constexpr (single) {
             raw[0] = dot(row, weights());
@@ -317,7 +317,7 @@ struct Loop {
                 add(row.common, step[0], weights());
             else
                 for (std::int64_t at = 0; at < stride(); at += panel)
-                    add_panel<panel, 4>(row.common, step + at, weights(), stride(), at);
+                    add_panel<panel, 4>(row.common, step + at, weights(), 1, at);
             move_rare(row.rare, step);
         } else {
             if constexpr (keeps_state) {

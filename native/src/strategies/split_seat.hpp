@@ -50,9 +50,10 @@ public:
     }
 
     std::int64_t measure_drift(const Workspace<Rows>& work, double* squares) const {
+        const auto stride = static_cast<I>(stride_for(work.model.classes(), replica.needs()));
         return sample_drift(rows_, work.model.classes(), replica, squares, [&](std::int64_t i, auto&& f) {
             const I* bounds = sorted_.start + 2 * order_[i];
-            for (I j = bounds[0]; j < bounds[1]; ++j) f(sorted_.index[j], sorted_.value[j]);
+            for (I j = bounds[0]; j < bounds[1]; ++j) f(sorted_.index[j] / stride, sorted_.value[j]);
         });
     }
 
