@@ -34,8 +34,8 @@ public:
             Lane& lane = model.lanes[c];
             lane.loss = 0.0;
             lane.likelihood = 1.0;
-            lane.rare_scale = clock(c);
-            lane.rare_inverse = 1.0 / lane.rare_scale;
+            lane.rare = clock(c);  // the replica's own scale begins as 1
+            lane.rare_inverse = 1.0 / lane.rare;
         }
         const std::int64_t slice = slice_rows(work.rows, model.stride);
         for (std::int64_t at = 0; at < rows_; at += slice) {
