@@ -14,13 +14,26 @@ int stride_for(int classes) {
     return (classes + 15) / 16 * 16;
 }
 
+namespace {
+
+int group_for(const ModelNeeds& needs) {
+    return stride_for(1 + needs.tangents + needs.diagonal);
+}
+
+}  // namespace
+
+int stride_for(int classes, const ModelNeeds& needs) {
+    const int group = group_for(needs);
+    return group == 1 ? stride_for(classes) : classes * group;
+}
+
 template <class V>
 Model<V>::Model(std::int64_t features, int classes, ModelNeeds needs)
     : features_(features),
       classes_(classes),
       needs_(needs),
-      group_(stride_for(1 + needs.tangents + needs.diagonal)),
-      stride_(group_ == 1 ? stride_for(classes) : classes * group_),
+      group_(group_for(needs)),
+      stride_(stride_for(classes, needs)),
       weights_(static_cast<std::size_t>(features) * static_cast<std::size_t>(stride_)),
       lanes_(static_cast<std::size_t>(classes)),
       tangent_intercepts_(needs.tangents > 0 ? static_cast<std::size_t>(stride_) : 0),
