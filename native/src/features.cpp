@@ -36,7 +36,7 @@ std::int64_t FeatureOrder::in_share(double share) const {
 
 template <class V, class I>
 RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads)
-    : index_(std::make_unique_for_overwrite<I[]>(static_cast<std::size_t>(rows.start[rows.rows]))), view_(rows) {
+    : index_(static_cast<std::size_t>(rows.start[rows.rows]), Uninitialised{}), view_(rows) {
     const auto features = static_cast<std::size_t>(rows.features);
     std::vector<std::int32_t> place(features);
     for (std::size_t i = 0; i < features; ++i)
@@ -47,7 +47,7 @@ RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const Feature
                       index_[static_cast<std::size_t>(e)] =
                           static_cast<I>(place[static_cast<std::size_t>(rows.index[e])]);
               });
-    view_.index = index_.get();
+    view_.index = index_.data();
 }
 
 #define SYMSGD_FOR_SPARSE(V, I)                                              \

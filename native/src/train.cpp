@@ -46,7 +46,7 @@ struct ByFrequency {
 
 template <class V, class I>
 struct ByFrequency<SparseRows<V, I>> {
-    static constexpr std::int64_t sample_entries = 4'000'000;
+    static constexpr std::int64_t sample_entries = 2'000'000;
 
     // Done in the first pass, whose time it belongs to.
     void renumber(Workspace<SparseRows<V, I>>& work) {

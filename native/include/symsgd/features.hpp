@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "symsgd/memory.hpp"
 #include "symsgd/rows.hpp"
 
 namespace symsgd {
@@ -26,7 +26,7 @@ public:
     std::int64_t in_share(double share) const;
 
 private:
-    std::int64_t sampled_ = 0;               // rows
+    std::int64_t sampled_ = 0;  // rows
     std::vector<std::int32_t> original_;
     std::vector<std::int64_t> with_at_least_;  // [count]: features that so many sampled rows have
 };
@@ -39,7 +39,7 @@ public:
     SparseRows<V, I> view() const { return view_; }
 
 private:
-    std::unique_ptr<I[]> index_;
+    Array<I> index_;
     SparseRows<V, I> view_;
 };
 

@@ -14,13 +14,19 @@
 
 namespace symsgd {
 
+struct Uninitialised {};  // for arrays that their first user fills, and so brings near the core it runs on
+
 template <class T>
 class Array {
 public:
     Array() = default;
 
     // `size` zeros.
-    explicit Array(std::size_t size) : size_(size) {
+    explicit Array(std::size_t size) : Array(size, Uninitialised{}) {
+        for (std::size_t i = 0; i < size; ++i) data_[i] = T{};
+    }
+
+    Array(std::size_t size, Uninitialised) : size_(size) {
         if (size == 0) return;
         constexpr std::size_t line = 64;
         constexpr std::size_t huge = std::size_t{2} << 20;
@@ -34,7 +40,6 @@ public:
         if (alignment == huge) madvise(memory, rounded, MADV_HUGEPAGE);  // a hint: failing costs only speed
 #endif
         data_.reset(static_cast<T*>(memory));
-        for (std::size_t i = 0; i < size; ++i) data_[i] = T{};
     }
 
     T* data() { return data_.get(); }

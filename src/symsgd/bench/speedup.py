@@ -1,8 +1,9 @@
 """How much faster ``strategy="auto"``'s choice is than the sequential loop, set-up counted, by the number of threads.
 
 Beside it what the machine has to give, as many independent sequential loops side by side; Hogwild! on the same kernels;
-and averaging, which never waits and gives up the sequential answer. Time is that of all passes, at least a second's
-worth of the sequential loop; runs of all of them take turns and the fastest counts.
+averaging, which never waits and gives up the sequential answer; and, where there is a GPU and PyTorch, mini-batch SGD
+on it. Time is that of all passes, at least a second's worth of the sequential loop; runs of all of them take turns and
+the fastest counts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
 import symsgd
+from symsgd.bench import gpu
 from symsgd.bench.datasets import Dataset, load
 from symsgd.combiners import Curvature
 from symsgd.penalties import L2
@@ -27,7 +29,10 @@ from symsgd.strategies import Averaging, Hogwild, MapReduce, Sequential, Strateg
 from symsgd.threads import available_cores
 from symsgd.training import Result
 
-STEP_SIZES = {"rcv1 twin": 0.5, "imdb": 0.3, "nycflights13_ctr39": 0.3}
+STEP_SIZES = {
+    "rcv1 twin": 0.5, "url twin": 1.0, "criteo twin": 0.03, "webspam twin": 1.0, "epsilon twin": 0.3,
+    "adclick twin": 0.3, "imdb": 0.3, "nycflights13_ctr39": 0.3,
+}  # fmt: skip
 STRATEGIES: dict[str, Strategy] = {
     "curvature, auto": MapReduce(Curvature(), "auto"),
     "curvature, auto, tolerance 0.03": MapReduce(Curvature(tolerance=0.03), "auto"),
@@ -73,6 +78,8 @@ def run(
         if data.reason:
             table.add_row(name, "", f"skipped: {data.reason}")
             continue
+        for batch in gpu.BATCHES:
+            table.add_row(f"{name}, {LEAST_PASSES} passes", "", *gpu_cells(data, batch))
         once = train(data, Sequential(), 1, LEAST_PASSES)[1] / LEAST_PASSES
         n_passes = max(LEAST_PASSES, math.ceil(LEAST_SECONDS / once))
         for n_threads in threads or (available_cores(),):
@@ -91,6 +98,16 @@ def run(
                 table.add_row(f"{name}, {n_passes} passes", str(n_threads), label, *cells)
             table.add_section()
     console.print(table)
+
+
+def gpu_cells(data: Dataset, batch: int) -> list[str]:
+    """What it is, ms a pass, nothing to compare with, AUC."""
+    label = f"GPU, PyTorch, batches of {batch:,}"
+    trained = gpu.train(data.X, np.asarray(data.y) > 0, STEP_SIZES[data.name], ALPHA, batch, LEAST_PASSES)
+    if trained.reason:
+        return [f"{label}: {trained.reason}"]
+    auc = roc_auc_score(np.asarray(data.y_test) > 0, data.X_test @ trained.coef)
+    return [label, f"{1e3 * trained.seconds / LEAST_PASSES:.1f}", "", f"{auc:.5f}"]
 
 
 def _closeness(data: Dataset, result: Result, sequential: Result) -> list[str]:
