@@ -1,5 +1,5 @@
-"""`Async(Curvature())`: blocks merged by the curvature as they end. Who comes first is chance: what does not depend on it,
-one merge and one thread, is compared with an oracle; of more threads, the loss."""
+"""`Async(Curvature())`: blocks merged by the curvature as they end. Who comes first is chance: what does not depend on
+that, one merge and one thread, is compared with an oracle; of more threads, the loss."""
 
 from __future__ import annotations
 

@@ -282,11 +282,6 @@ def test_async_with_curvature_shares_nothing(frequent: Any) -> None:
         Async(Curvature(), **frequent)
 
 
-def test_async_has_no_curvature() -> None:
-    with pytest.raises(ValueError, match=r"it must be one of symsgd\.combiners: Exact, Projected, Sum"):
-        Async(Curvature())
-
-
 @pytest.mark.parametrize("value", [0, -1, 1.5, 129, 2**40, True, "64", "AUTO", None, math.nan], ids=repr)
 def test_ranks(value: Any) -> None:
     with pytest.raises(ValueError, match=r"rank=.* is not accepted; it must be 'auto' or an integer >= 1"):
