@@ -301,29 +301,42 @@ std::tuple<nb::object, nb::object, std::vector<double>, std::vector<double>> mer
         }
         known.start.push_back(static_cast<std::int64_t>(known.place.size()));
     }
-    std::vector<std::int64_t> head;  // those of Q, the intercept, the others
-    for (std::int64_t j = 0; j < places; ++j) head.push_back(j);
-    head.push_back(last);
-    for (std::int64_t j = places; j < last; ++j) head.push_back(j);
+    std::vector<std::int64_t> features;  // that Q has rows of
+    for (std::int64_t j = 0; j < places; ++j) features.push_back(j);
     const CurvatureKernels<double>& curvature = kernels().of_curvature<double>();
     Spectrum<double> spectrum;
     spectrum.reset(places, rank);
     Crew crew;
-    crew.run(1, [&](Crew::Member& member) { spectrum.estimate(member, known, head, curvature, 0); });
+    crew.run(1, [&](Crew::Member& member) { spectrum.estimate(member, known, features, curvature, 0); });
     MeanBlock<double> block;
-    block.renew(spectrum, 0, head, places, {steps, keep});
-    std::vector<double> change, rest, lambda;
-    for (const std::int64_t j : head)
-        change.push_back(now[static_cast<std::size_t>(j)] - start[static_cast<std::size_t>(j)]);
-    block.apply(spectrum, curvature, change);
-    auto* merged = new double[end.size()];
-    auto merged_array = new_array(merged, {end.size()});
-    for (std::size_t k = 0; k < head.size(); ++k) merged[head[k]] = end[static_cast<std::size_t>(head[k])] + change[k];
+    block.renew(spectrum, 0, last, {steps, keep});
+
+    features.push_back(last);
+    const auto size = end.size(), in_q = features.size();
+    std::vector<double> u[2], v[2];  // of what the block has done, and of what others have
+    std::vector<double> part(in_q), lambda, rest;
+    for (const int turn : {0, 1}) {
+        const std::vector<double>& to = turn == 0 ? end : now;
+        for (std::size_t i = 0; i < size; ++i) v[turn].push_back(to[i] - start[i]);
+        for (std::size_t k = 0; k < in_q; ++k) part[k] = v[turn][static_cast<std::size_t>(features[k])];
+        to_directions(spectrum, curvature, part, u[turn]);
+        from_directions(spectrum, curvature, u[turn], part);
+        for (std::size_t k = 0; k < in_q; ++k) v[turn][static_cast<std::size_t>(features[k])] -= part[k];
+    }
+    for (std::size_t j = 0; j < u[0].size(); ++j) u[0][j] += keep * block.sharp(j) * u[1][j];
+    from_directions(spectrum, curvature, u[0], part);
+    auto* merged = new double[size];
+    auto merged_array = new_array(merged, {size});
+    for (std::size_t i = 0; i < size; ++i)
+        merged[i] = start[i] + v[0][i] + (i + 1 < size ? keep : 1.0) * block.flat()[i] * v[1][i];
+    for (std::size_t k = 0; k < in_q; ++k) merged[features[k]] += part[k];
+
     const auto columns = static_cast<std::size_t>(spectrum.rank());
-    auto* q = new double[end.size() * columns]();
-    auto q_array = new_array(q, {end.size(), columns});
-    for (std::int64_t k = 0; k <= places; ++k)
-        std::copy_n(spectrum.q(k), columns, q + head[static_cast<std::size_t>(k)] * static_cast<std::int64_t>(columns));
+    auto* q = new double[size * columns]();
+    auto q_array = new_array(q, {size, columns});
+    for (std::size_t k = 0; k < in_q; ++k)
+        std::copy_n(spectrum.q(static_cast<std::int64_t>(k)), columns,
+                    q + static_cast<std::size_t>(features[k]) * columns);
     for (int j = 0; j < spectrum.rank(); ++j) lambda.push_back(spectrum.lambda(j));
     for (std::int64_t j = 0; j <= last; ++j) rest.push_back(spectrum.rest(j));
     return {nb::cast(merged_array), nb::cast(q_array), lambda, rest};

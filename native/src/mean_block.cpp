@@ -6,44 +6,48 @@
 namespace symsgd {
 
 template <class V>
-V MeanBlock<V>::factor(const Spectrum<V>& spectrum, std::int64_t feature) const {
-    const double rest = spectrum.rest(feature);
-    return rest > 0.0 ? static_cast<V>(std::exp(-factor_steps_ * rest)) : V{1};
-}
-
-template <class V>
-bool MeanBlock<V>::renew(const Spectrum<V>& spectrum, std::int64_t estimate, const std::vector<std::int64_t>& head,
-                         std::int64_t places, const BlockSteps& steps) {
-    places_ = places;
+void MeanBlock<V>::renew(const Spectrum<V>& spectrum, std::int64_t estimate, std::int64_t features,
+                         const BlockSteps& steps) {
     steps_ = steps;
-    const auto n = static_cast<std::size_t>(spectrum.columns());
-    sharp_.assign(n, V{1});
+    sharp_.assign(static_cast<std::size_t>(spectrum.columns()), 1.0);
     for (int j = 0; j < spectrum.rank(); ++j)
-        sharp_[static_cast<std::size_t>(j)] = static_cast<V>(std::exp(-steps.sum * spectrum.lambda(j)));
-    if (estimate == estimate_ && std::abs(steps.sum - factor_steps_) <= 0.02 * factor_steps_) return false;
+        sharp_[static_cast<std::size_t>(j)] = std::exp(-steps.sum * spectrum.lambda(j));
+    if (estimate == estimate_ && std::abs(steps.sum - flat_steps_) <= 0.02 * flat_steps_) return;
     estimate_ = estimate;
-    factor_steps_ = steps.sum;
-    factors_.resize(head.size());
-    for (std::size_t k = 0; k < head.size(); ++k) factors_[k] = factor(spectrum, head[k]);
-    return true;
+    flat_steps_ = steps.sum;
+    if (flat_.size() == 0) flat_ = Array<V>(static_cast<std::size_t>(features) + 1);
+    for (std::int64_t i = 0; i <= features; ++i) {
+        const double rest = spectrum.rest(i);
+        flat_[static_cast<std::size_t>(i)] = rest > 0.0 ? static_cast<V>(std::exp(-steps.sum * rest)) : V{1};
+    }
 }
 
 template <class V>
-void MeanBlock<V>::apply(const Spectrum<V>& spectrum, const CurvatureKernels<V>& kernels, std::vector<V>& d) {
-    const int n = spectrum.columns();
-    u_.assign(2 * static_cast<std::size_t>(n), V{});
-    product_.resize(2 * static_cast<std::size_t>(places_ + 1));
-    kernels.add_products(spectrum.q(0), places_ + 1, n, d.data(), 1, u_.data());
-    for (std::size_t j = 0; j < sharp_.size(); ++j) u_[sharp_.size() + j] = sharp_[j] * u_[j];
-    kernels.multiply_rows(spectrum.q(0), places_ + 1, n, u_.data(), 2, product_.data());
-    const V keep = this->keep();
-    const auto places = static_cast<std::size_t>(places_);
-    for (std::size_t k = 0; k <= places; ++k)
-        d[k] = (factors_[k] * (d[k] - product_[2 * k]) + product_[2 * k + 1]) * (k < places ? keep : V{1});
-    for (std::size_t k = places + 1; k < d.size(); ++k) d[k] *= keep * factors_[k];
+void to_directions(const Spectrum<V>& spectrum, const CurvatureKernels<V>& kernels, const std::vector<V>& d,
+                   std::vector<double>& u) {
+    std::vector<V> sums(static_cast<std::size_t>(spectrum.columns()));
+    kernels.add_products(spectrum.q(0), static_cast<std::int64_t>(d.size()), spectrum.columns(), d.data(), 1,
+                         sums.data());
+    u.assign(sums.begin(), sums.end());
 }
 
-template class MeanBlock<float>;
-template class MeanBlock<double>;
+template <class V>
+void from_directions(const Spectrum<V>& spectrum, const CurvatureKernels<V>& kernels, const std::vector<double>& u,
+                     std::vector<V>& d) {
+    const std::vector<V> column(u.begin(), u.end());
+    kernels.multiply_rows(spectrum.q(0), static_cast<std::int64_t>(d.size()), spectrum.columns(), column.data(), 1,
+                          d.data());
+}
+
+#define SYMSGD_MEAN_BLOCK(V)                                                                                  \
+    template class MeanBlock<V>;                                                                              \
+    template void to_directions(const Spectrum<V>&, const CurvatureKernels<V>&, const std::vector<V>&,        \
+                                std::vector<double>&);                                                        \
+    template void from_directions(const Spectrum<V>&, const CurvatureKernels<V>&, const std::vector<double>&, \
+                                  std::vector<V>&);
+
+SYMSGD_MEAN_BLOCK(float)
+SYMSGD_MEAN_BLOCK(double)
+#undef SYMSGD_MEAN_BLOCK
 
 }  // namespace symsgd

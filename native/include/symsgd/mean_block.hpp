@@ -1,10 +1,11 @@
 // What a block does to a change d of where it began, if it is like the mean of all blocks:
 //
-//     M d = K exp(−aH) d = K (Q e^{−aΛ} Qᵀ d + e^{−ac} ∘ (d − QQᵀ d)),     K = diag(keep, …, keep, 1)
+//     M d = keep exp(−aH) d ≈ keep (Q e^{−aΛ} Qᵀ d + e^{−ac} ∘ (d − QQᵀ d))
 //
-// a = Σ step sizes of the block, keep = Π(1 − step × l2), which does not act on the intercept; H ≈ QΛQᵀ + the rest c of
-// its diagonal (spectrum.hpp). Changes are given for the *head*: the features that Q has rows of, then the intercept
-// (counted as b / √κ), then any others. For a feature outside of the head M is a number, keep × factor.
+// a = Σ step sizes of the block, keep = Π(1 − step × l2); H ≈ QΛQᵀ + the rest c of its diagonal (spectrum.hpp). Changes
+// are split into pairs, d = Q u + v: then M multiplies every number of u and v by one of its own, and so changes can be
+// merged number by number. (e^{−ac} ∘ v may have a part in Q; it is left in v, as in rounds.) L2 does not act on the
+// intercept: its v is not multiplied by keep.
 #pragma once
 
 #include "symsgd/spectrum.hpp"
@@ -19,25 +20,28 @@ struct BlockSteps {
 template <class V>
 class MeanBlock {
 public:
-    // `places` features of the head have rows in Q; place `places` is the intercept, and its feature the number of
-    // features. What was computed last serves on while a stays within a fiftieth of what it was. Returns whether
-    // factors have changed.
-    bool renew(const Spectrum<V>& spectrum, std::int64_t estimate, const std::vector<std::int64_t>& head,
-               std::int64_t places, const BlockSteps& steps);
+    // For a block with these steps, by the estimate of this number. What was computed last of v serves on while a stays
+    // within a fiftieth of what it was.
+    void renew(const Spectrum<V>& spectrum, std::int64_t estimate, std::int64_t features, const BlockSteps& steps);
 
-    // d becomes M d.
-    void apply(const Spectrum<V>& spectrum, const CurvatureKernels<V>& kernels, std::vector<V>& d);
-
-    // e^{−ac} of a feature outside of the head, and keep.
-    V factor(const Spectrum<V>& spectrum, std::int64_t feature) const;
-    V keep() const { return static_cast<V>(steps_.keep); }
+    double keep() const { return steps_.keep; }
+    double sharp(std::size_t j) const { return sharp_[j]; }  // e^{−aΛ}, of u_j
+    const V* flat() const { return flat_.data(); }           // e^{−ac}, of v of each feature and of the intercept
 
 private:
-    std::int64_t places_ = 0, estimate_ = -1;
+    std::int64_t estimate_ = -1;
     BlockSteps steps_;
-    double factor_steps_ = -1.0;
-    std::vector<V> factors_;              // of the head
-    std::vector<V> sharp_, u_, product_;  // e^{−aΛ}; Qᵀ d and e^{−aΛ} Qᵀ d; Q times both
+    double flat_steps_ = -1.0;
+    std::vector<double> sharp_;
+    Array<V> flat_;
 };
+
+// Qᵀ d, and Q u, for the features that Q has rows of and the intercept (counted as b / √κ).
+template <class V>
+void to_directions(const Spectrum<V>& spectrum, const CurvatureKernels<V>& kernels, const std::vector<V>& d,
+                   std::vector<double>& u);
+template <class V>
+void from_directions(const Spectrum<V>& spectrum, const CurvatureKernels<V>& kernels, const std::vector<double>& u,
+                     std::vector<V>& d);
 
 }  // namespace symsgd

@@ -3,11 +3,16 @@
 // A free thread takes the next block of the order and trains it on a model of its own, from w₀, where the shared model
 // was when it looked last, to S. By then others have moved the shared model by d = w − w₀, and it becomes
 //
-//     w ← S + M d,     M = K exp(−aH)      (mean_block.hpp)
+//     w ← S + M d,     M = keep exp(−aH)      (mean_block.hpp)
 //
-// as if the block had begun at w; the thread goes on from there. M couples the features of the *head* (async_head.hpp)
-// alone: these are merged at once, under one lock, held for some ten microseconds. All others, the *tail*, are merged
-// one by one, w_i ← S_i + keep e^{−ac_i} d_i, in slices under locks of their own; threads begin at different slices.
+// as if the block had begun at w; the thread goes on from there. The shared model is kept as a pair, w = Q u + v, and
+// with s = S − w₀ the merge is one of single numbers,
+//
+//     u ← u₀ + Qᵀs + keep e^{−aΛ} ∘ (u − u₀)
+//     v ← v₀ + (s − QQᵀs) + keep e^{−ac} ∘ (v − v₀)
+//
+// so that no lock is held for longer than some numbers take: one for u, and one for each slice of the features for v;
+// threads begin at different slices. All products with Q are the thread's own affair.
 //
 // Now and then a block is *checked*: instead of being merged it is trained again from w, where M assumed to have
 // brought it. What that changes is the error of the merge, which steers the size of the blocks (async_control.hpp).
@@ -23,9 +28,10 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <type_traits>
 
 #include "async_control.hpp"
-#include "async_head.hpp"
+#include "async_net.hpp"
 #include "decay_clock.hpp"
 #include "symsgd/mean_block.hpp"
 
@@ -35,7 +41,7 @@ namespace {
 
 constexpr double harm = 1.5;                // a merge that makes the net's loss so many times larger is not made
 constexpr int overtaken = 4;                // merges by each of the others, beyond which a block is trained again
-constexpr std::int64_t slice_least = 4096;  // features of the tail under one lock
+constexpr std::int64_t slice_least = 1024;  // features under one lock
 constexpr std::int64_t slices_most = 64;
 
 template <class Rows>
@@ -76,25 +82,34 @@ private:
         std::int64_t begin, rows;
     };
     enum class Verdict : std::uint8_t { merge, check, repeat };
+    enum class Way : std::uint8_t { combined, halfway, block };  // S + M d, the mean of S and w, S
+
+    // What of a model is not in v of its features: u by class, and v of the intercepts.
+    struct Center {
+        std::vector<std::vector<double>> u;
+        std::vector<double> intercepts;
+    };
 
     // What a thread has for itself.
     struct Worker {
-        Worker(const ModelView<V>& model, bool tail, std::int64_t first_slice)
+        Worker(const ModelView<V>& model, std::int64_t first_slice)
             : first_slice(first_slice),
               own(model.features, model.classes, ModelNeeds{}),
-              from(tail ? static_cast<std::size_t>(model.features * model.stride) : 0),
-              factors(tail ? static_cast<std::size_t>(model.features * model.classes) : 0),
-              blocks(static_cast<std::size_t>(model.classes)) {}
+              from(static_cast<std::size_t>(model.features * model.stride)),
+              blocks(static_cast<std::size_t>(model.classes)),
+              in_q(static_cast<std::size_t>(model.classes)) {}
 
         std::int64_t first_slice;
-        Model<V> own;
-        Array<V> from;                  // w₀ of the tail
-        Array<V> factors;               // e^{−ac} of the tail, 0 in the place of the head
-        HeadModel<V> start, end, next;  // of the head: w₀, S, and what the merge makes of it
-        std::vector<double> start_scores, end_scores, next_scores;
+        Model<V> own;                      // w₀, then S, then v of S
+        Array<V> from;                     // v₀
+        Center start, end;                 // of w₀ and of S
         std::vector<MeanBlock<V>> blocks;  // by class
-        std::vector<V> change;
-        std::int64_t version = 0;  // merges into the model when w₀ was taken
+        std::vector<std::vector<V>> in_q;  // Q u₀, by class
+        std::vector<V> moved;
+        NetWeights<V> of_net;
+        std::vector<V> now_of_net;
+        std::vector<double> start_scores, end_scores, now_scores, next_scores;  // the net's: at w₀, S, w, S + M d
+        std::int64_t version = 0;                                               // merges into the model at w₀
         Slice slice;
     };
 
@@ -170,6 +185,7 @@ private:
                                     work.spec.seed + static_cast<std::uint64_t>(c));
         }
         member.alone([&] {
+            for (std::size_t c = 0; c < spectra_.size(); ++c) net_.turn_to(spectra_[c], sampler_.features(), root_, c);
             ++estimates_;
             // the curvature settles as the model does; where gradients jump there is none to be seen before the first
             // merges have shown how far predictions are off
@@ -178,24 +194,45 @@ private:
         });
     }
 
-    // The head leaves the model for the time that threads merge into it.
+    // All of the model is v, and u is 0.
     void share(Workspace<Rows>& work) {
-        fold_scales(work.model.view(), 1);
-        head_.read(work.model.view(), shared_);
-        head_.predict(shared_, scores_);
-        if (!(scale_ >= 0.0)) scale_ = head_.loss(rule_, scores_);
-        losses_.assign(static_cast<std::size_t>(work.model.classes()), 0.0);
+        const ModelView<V> model = work.model.view();
+        fold_scales(model, 1);
+        center_ = {};
+        for (int c = 0; c < model.classes; ++c) {
+            center_.u.emplace_back(static_cast<std::size_t>(spectra_[static_cast<std::size_t>(c)].columns()), 0.0);
+            center_.intercepts.push_back(model.lanes[c].intercept);
+        }
+        losses_.assign(static_cast<std::size_t>(model.classes), 0.0);
         meet_ = false;
     }
 
+    // The model is v + Q u again.
     void unshare(Workspace<Rows>& work) {
-        head_.write(shared_, work.model.view());
-        for (std::size_t c = 0; c < losses_.size(); ++c) {
-            work.model.lanes()[c].loss += losses_[c];
+        const ModelView<V> model = work.model.view();
+        std::vector<V> in_q;
+        for (int c = 0; c < model.classes; ++c) {
+            const auto lane = static_cast<std::size_t>(c);
+            multiply_q(work, lane, center_.u[lane], in_q);
+            add_to_places(model, c, in_q, V{1});
+            model.lanes[c].intercept = center_.intercepts[lane] + static_cast<double>(in_q.back()) / root_;
+            model.lanes[c].loss += losses_[lane];
             // a block misses half of what it finds the model moved by
-            work.model.lanes()[c].drift = 0.5 * std::sqrt(squares_[c]);
+            model.lanes[c].drift = 0.5 * std::sqrt(squares_[lane]);
         }
         halted_ = stop_;
+    }
+
+    void multiply_q(const Workspace<Rows>& work, std::size_t c, const std::vector<double>& u,
+                    std::vector<V>& out) const {
+        out.resize(sampler_.features().size() + 1);
+        from_directions(spectra_[c], work.kernels.template of_curvature<V>(), u, out);
+    }
+
+    void add_to_places(const ModelView<V>& model, int c, const std::vector<V>& numbers, V factor) const {
+        const std::vector<std::int64_t>& features = sampler_.features();
+        for (std::size_t k = 0; k < features.size(); ++k)
+            model.weights[features[k] * model.stride + c] += factor * numbers[k];
     }
 
     bool take(Piece& piece) {
@@ -211,15 +248,17 @@ private:
     template <class Stopped>
     bool run_block(Workspace<Rows>& work, Worker& worker, const Piece& piece, const Stopped& stopped) {
         if (!train_own(work, worker, piece, stopped)) return false;
-        const Verdict verdict = judge(work, worker, piece);
+        const Verdict verdict = judge(worker, piece);
+        Way way = look_ahead(work, worker);
         const std::vector<double> assumed = worker.next_scores;
         if (verdict != Verdict::merge) {
             pull(work, worker);
             if (!train_own(work, worker, piece, stopped)) return false;
+            way = look_ahead(work, worker);
         }
-        const double error = verdict == Verdict::check ? difference(assumed, worker.end_scores) : 0.0;
-        merge(work, worker, piece);
+        merge(work, worker, piece, way);
         if (verdict != Verdict::check) return true;
+        const double error = net_.difference(assumed, worker.end_scores);
         const std::lock_guard lock(merging_);
         ++checks_;
         errors_ += std::isfinite(error) ? error : 1.0;
@@ -228,15 +267,14 @@ private:
     }
 
     // Whether a block that has ended is to be merged, or trained again from where the model is now: to see what that
-    // changes (next_scores are then what a merge would have made), or because others have gone far ahead meanwhile.
-    Verdict judge(Workspace<Rows>& work, Worker& worker, const Piece& piece) {
+    // changes, or because others have gone far ahead meanwhile.
+    Verdict judge(const Worker& worker, const Piece& piece) {
         const std::lock_guard lock(merging_);
         const std::int64_t others = version_ - worker.version;
         if (others > overtaken * (threads_ - 1)) return Verdict::repeat;
         if (others == 0) return Verdict::merge;
         usual_ += (static_cast<double>(others) - usual_) / 16.0;
         if (static_cast<double>(others) < 0.5 * usual_ || !control_.begin_check(piece.rows)) return Verdict::merge;
-        propose(work, worker);
         return Verdict::check;
     }
 
@@ -248,179 +286,219 @@ private:
             lane.likelihood = 1.0;
         }
         if (train(work, worker.own, worker.slice, piece, stopped) < piece.rows) return false;
-        head_.read(worker.own.view(), worker.end);
-        head_.predict(worker.end, worker.end_scores);
-        const Rule& rule = work.spec.rule;
-        for (int c = 0; c < work.model.classes(); ++c) {
-            const auto lane = static_cast<std::size_t>(c);
-            const double size = worker.own.lanes()[lane].step_size, t = t_ + static_cast<double>(piece.begin);
-            const BlockSteps steps{sum_of_steps(rule.schedule, size, t, piece.rows),
-                                   product_of_decays(rule.schedule, size, rule.penalty.l2, t, piece.rows)};
-            MeanBlock<V>& block = worker.blocks[lane];
-            if (block.renew(spectra_[lane], estimates_, head_.features(), head_.places(), steps) && tail_)
-                renew_tail(worker, c, work.model.classes());
-        }
+        worker.end_scores.clear();
+        for (int c = 0; c < work.model.classes(); ++c) split_end(work, worker, piece, c);
         return true;
     }
 
-    void renew_tail(Worker& worker, int c, int classes) {
+    // S = Q u + v of one class: the worker's model becomes v.
+    void split_end(Workspace<Rows>& work, Worker& worker, const Piece& piece, int c) {
         const auto lane = static_cast<std::size_t>(c);
-        V* factors = worker.factors.data() + c;
-        const auto features = static_cast<std::int64_t>(worker.own.features());
-        for (std::int64_t i = 0; i < features; ++i)
-            factors[i * classes] = worker.blocks[lane].factor(spectra_[lane], i);
-        for (const std::int64_t feature : head_.features())
-            if (feature < features) factors[feature * classes] = V{};
+        const ModelView<V> own = worker.own.view();
+        const Rule& rule = work.spec.rule;
+        const double t = t_ + static_cast<double>(piece.begin), size = own.lanes[c].step_size;
+        const BlockSteps steps{sum_of_steps(rule.schedule, size, t, piece.rows),
+                               product_of_decays(rule.schedule, size, rule.penalty.l2, t, piece.rows)};
+        worker.blocks[lane].renew(spectra_[lane], estimates_, own.features, steps);
+        read_own(worker, c);
+        net_.predict(worker.of_net, nullptr, lane, worker.end_scores);
+
+        const std::vector<std::int64_t>& features = sampler_.features();
+        const V scale = static_cast<V>(own.lanes[c].scale);
+        std::vector<V>& moved = worker.moved;
+        moved.resize(features.size() + 1);
+        for (std::size_t k = 0; k < features.size(); ++k) {
+            const std::int64_t at = features[k] * own.stride + c;
+            moved[k] = own.weights[at] * scale - worker.from[static_cast<std::size_t>(at)] - worker.in_q[lane][k];
+        }
+        moved.back() =
+            static_cast<V>((own.lanes[c].intercept - worker.start.intercepts[lane]) * root_) - worker.in_q[lane].back();
+        std::vector<double>& u = worker.end.u[lane];
+        to_directions(spectra_[lane], work.kernels.template of_curvature<V>(), moved, u);
+        for (std::size_t j = 0; j < u.size(); ++j) u[j] += worker.start.u[lane][j];
+        multiply_q(work, lane, u, moved);
+        add_to_places(own, c, moved, -static_cast<V>(own.lanes[c].inverse));
+        worker.end.intercepts[lane] = own.lanes[c].intercept - static_cast<double>(moved.back()) / root_;
     }
 
-    // What changed between two sets of predictions, as a share of the spread of the second.
-    double difference(const std::vector<double>& before, const std::vector<double>& after) const {
-        const std::size_t rows = head_.common_rows();
-        double changed = 0.0, spread = 0.0;
-        for (std::size_t first = 0; first < after.size(); first += head_.net_rows()) {
-            double sum = 0.0, squares = 0.0;
-            for (std::size_t i = first; i < first + rows; ++i) {
-                changed += (after[i] - before[i]) * (after[i] - before[i]);
-                sum += after[i];
-                squares += after[i] * after[i];
-            }
-            // where all predictions are alike, their size is what there is to compare with
-            spread += std::max(squares - sum * sum / static_cast<double>(rows), 1e-4 * squares);
-        }
-        return changed > 0.0 || !(changed <= 0.0) ? std::sqrt(changed / spread) : 0.0;
+    // The worker's model, as far as the net needs it.
+    void read_own(Worker& worker, int c) const {
+        const ModelView<V> own = worker.own.view();
+        worker.of_net.intercept = own.lanes[c].intercept;
+        worker.of_net.weights.clear();
+        for (const std::int64_t feature : net_.features())
+            worker.of_net.weights.push_back(own.weights[feature * own.stride + c] * static_cast<V>(own.lanes[c].scale));
     }
 
     // ---- the merge
 
-    // The head as the merge would have it; under the lock.
-    void propose(const Workspace<Rows>& work, Worker& worker) {
-        worker.next.resize(shared_.size());
-        for (std::size_t c = 0; c < shared_.size(); ++c) {
-            const HeadWeights<V>&now = shared_[c], &start = worker.start[c], &end = worker.end[c];
-            const auto intercept = static_cast<std::size_t>(head_.places());
-            worker.change.resize(head_.size());
-            for (std::size_t k = 0; k < head_.size(); ++k) worker.change[k] = now.weights[k] - start.weights[k];
-            worker.change[intercept] = static_cast<V>((now.intercept - start.intercept) * root_);
-            worker.blocks[c].apply(spectra_[c], work.kernels.template of_curvature<V>(), worker.change);
-            HeadWeights<V>& next = worker.next[c];
-            next.weights.resize(head_.size());
-            for (std::size_t k = 0; k < head_.size(); ++k) next.weights[k] = end.weights[k] + worker.change[k];
-            next.intercept = end.intercept + static_cast<double>(worker.change[intercept]) / root_;
-        }
-        head_.predict(worker.next, worker.next_scores);
+    static double merged(double end, double now, double start, double factor, Way way) {
+        if (way == Way::block) return end;
+        if (way == Way::halfway) return 0.5 * (end + now);
+        return end + factor * (now - start);
     }
 
-    bool harmful(const Worker& worker) const {
-        return !(head_.loss(rule_, worker.next_scores) <= harm * head_.loss(rule_, worker.end_scores) + 0.05 * scale_);
+    double merged_u(const Worker& worker, std::size_t c, std::size_t j, double now, Way way) const {
+        const MeanBlock<V>& block = worker.blocks[c];
+        return merged(worker.end.u[c][j], now, worker.start.u[c][j], block.keep() * block.sharp(j), way);
     }
 
-    void halve_the_difference(Worker& worker) const {
-        for (std::size_t c = 0; c < shared_.size(); ++c) {
-            const HeadWeights<V>&now = shared_[c], &end = worker.end[c];
-            for (std::size_t k = 0; k < head_.size(); ++k)
-                worker.next[c].weights[k] = V{0.5} * (now.weights[k] + end.weights[k]);
-            worker.next[c].intercept = 0.5 * (now.intercept + end.intercept);
-        }
-        for (std::size_t i = 0; i < scores_.size(); ++i)
-            worker.next_scores[i] = 0.5 * (scores_[i] + worker.end_scores[i]);
+    double merged_intercept(const Worker& worker, std::size_t c, double now, Way way) const {
+        const double factor = static_cast<double>(worker.blocks[c].flat()[worker.own.features()]);
+        return merged(worker.end.intercepts[c], now, worker.start.intercepts[c], factor, way);
     }
 
-    void merge(Workspace<Rows>& work, Worker& worker, const Piece& piece) {
-        bool half = false, end_alone = false;
+    // What the net says of a merge now. Leaves in next_scores the predictions that it would lead to.
+    Way look_ahead(Workspace<Rows>& work, Worker& worker) {
+        Center now;
+        worker.now_scores.clear();
+        worker.next_scores = worker.end_scores;
         {
             const std::lock_guard lock(merging_);
-            propose(work, worker);
-            follow_drift(worker);
-            if (harmful(worker)) {
-                ++caught_;
-                half = true;
-                halve_the_difference(worker);
-                if (harmful(worker)) {
-                    end_alone = true;
-                    worker.next = worker.end;
-                    worker.next_scores = worker.end_scores;
-                }
-                if (control_.shrink(rows_done_)) leave_to_one();
+            if (version_ == worker.version) return Way::combined;  // with what nobody has changed
+            now = center_;
+        }
+        worker.next_scores.clear();
+        const ModelView<V> own = worker.own.view();
+        for (std::size_t c = 0; c < now.u.size(); ++c) {
+            read_shared(work, worker, static_cast<int>(c));
+            worker.of_net.weights = worker.now_of_net;
+            worker.of_net.intercept = now.intercepts[c];
+            net_.predict(worker.of_net, &now.u[c], c, worker.now_scores);
+            const V scale = static_cast<V>(own.lanes[c].scale), keep = static_cast<V>(worker.blocks[c].keep());
+            for (std::size_t k = 0; k < net_.features().size(); ++k) {
+                const std::int64_t feature = net_.features()[k], at = feature * own.stride + static_cast<int>(c);
+                const V moved = worker.now_of_net[k] - worker.from[static_cast<std::size_t>(at)];
+                worker.of_net.weights[k] = own.weights[at] * scale + keep * worker.blocks[c].flat()[feature] * moved;
             }
-            shared_ = worker.next;
-            scores_ = worker.next_scores;
+            worker.of_net.intercept = merged_intercept(worker, c, now.intercepts[c], Way::combined);
+            for (std::size_t j = 0; j < now.u[c].size(); ++j)
+                now.u[c][j] = merged_u(worker, c, j, now.u[c][j], Way::combined);
+            net_.predict(worker.of_net, &now.u[c], c, worker.next_scores);
+        }
+        const double allowed = harm * net_.loss(rule_, worker.end_scores) + 0.05 * scale_;
+        if (net_.loss(rule_, worker.next_scores) <= allowed) return Way::combined;
+        std::vector<double> half = worker.now_scores;
+        for (std::size_t i = 0; i < half.size(); ++i) half[i] = 0.5 * (half[i] + worker.end_scores[i]);
+        return net_.loss(rule_, half) <= allowed ? Way::halfway : Way::block;
+    }
+
+    // v of the net's features as it is now.
+    void read_shared(Workspace<Rows>& work, Worker& worker, int c) {
+        const ModelView<V> shared = work.model.view();
+        const std::vector<std::int64_t>& features = net_.features();
+        worker.now_of_net.resize(features.size());
+        std::size_t k = 0;
+        for (std::int64_t slice = 0; slice < slices_ && k < features.size(); ++slice) {
+            const std::int64_t end = slice_begin(slice + 1, shared.features);
+            if (features[k] >= end) continue;
+            const std::lock_guard lock(slice_locks_[static_cast<std::size_t>(slice)]);
+            for (; k < features.size() && features[k] < end; ++k)
+                worker.now_of_net[k] = shared.weights[features[k] * shared.stride + c];
+        }
+    }
+
+    void merge(Workspace<Rows>& work, Worker& worker, const Piece& piece, Way way) {
+        {
+            const std::lock_guard lock(merging_);
+            follow_drift(worker);
+            for (std::size_t c = 0; c < center_.u.size(); ++c) {
+                for (std::size_t j = 0; j < center_.u[c].size(); ++j)
+                    center_.u[c][j] = merged_u(worker, c, j, center_.u[c][j], way);
+                center_.intercepts[c] = merged_intercept(worker, c, center_.intercepts[c], way);
+                losses_[c] += worker.own.lanes()[c].loss;
+            }
+            worker.start = center_;
             worker.version = ++version_;
-            for (std::size_t c = 0; c < losses_.size(); ++c) losses_[c] += worker.own.lanes()[c].loss;
             ++merges_;
             rows_ += piece.rows;
             rows_done_ += piece.rows;
             control_.merged();
+            if (way != Way::combined) {
+                ++caught_;
+                if (control_.shrink(rows_done_)) leave_to_one();
+            }
         }
-        worker.start.swap(worker.next);
-        worker.start_scores.swap(worker.next_scores);
-        if (end_alone)
-            sweep_tail(work, worker, [](V end, V, V, V) { return end; });
-        else if (half)
-            sweep_tail(work, worker, [](V end, V now, V, V) { return V{0.5} * (end + now); });
+        if (way == Way::block)
+            sweep(work, worker, [](V end, V, V, V) { return end; });
+        else if (way == Way::halfway)
+            sweep(work, worker, [](V end, V now, V, V) { return V{0.5} * (end + now); });
         else
-            sweep_tail(work, worker, [](V end, V now, V start, V factor) { return end + factor * (now - start); });
-        begin_from_start(worker);
+            sweep(work, worker, [](V end, V now, V start, V factor) { return end + factor * (now - start); });
+        begin_from_start(work, worker);
     }
 
     void pull(Workspace<Rows>& work, Worker& worker) {
         {
             const std::lock_guard lock(merging_);
-            worker.start = shared_;
-            worker.start_scores = scores_;
+            worker.start = center_;
             worker.version = version_;
         }
-        for (std::size_t c = 0; c < shared_.size(); ++c)
+        worker.end = worker.start;
+        for (std::size_t c = 0; c < worker.start.u.size(); ++c) {
             worker.own.lanes()[c].step_size = work.model.lanes()[c].step_size;
-        sweep_tail(work, worker, [](V, V now, V, V) { return now; });
-        begin_from_start(worker);
+            if (worker.blocks[c].flat() == nullptr) worker.blocks[c].renew(spectra_[c], -1, worker.own.features(), {});
+        }
+        sweep(work, worker, [](V, V now, V, V) { return now; });
+        begin_from_start(work, worker);
     }
 
-    void begin_from_start(Worker& worker) {
-        for (Lane& lane : worker.own.lanes()) lane.scale = lane.inverse = 1.0;
-        head_.write(worker.start, worker.own.view());
+    // The worker's model, so far v, becomes v + Q u.
+    void begin_from_start(Workspace<Rows>& work, Worker& worker) {
+        const ModelView<V> own = worker.own.view();
+        worker.start_scores.clear();
+        for (int c = 0; c < own.classes; ++c) {
+            const auto lane = static_cast<std::size_t>(c);
+            own.lanes[c].scale = own.lanes[c].inverse = 1.0;
+            multiply_q(work, lane, worker.start.u[lane], worker.in_q[lane]);
+            add_to_places(own, c, worker.in_q[lane], V{1});
+            own.lanes[c].intercept =
+                worker.start.intercepts[lane] + static_cast<double>(worker.in_q[lane].back()) / root_;
+            if (!rule_.soft_curvature) continue;
+            read_own(worker, c);
+            net_.predict(worker.of_net, nullptr, lane, worker.start_scores);
+        }
     }
 
-    // Puts merged(S, w, w₀, keep × factor) in the place of all three, for the features of the tail.
+    // Puts merged(v at S, v, v₀, keep × e^{−ac}) in the place of all three.
     template <class Merged>
-    void sweep_tail(Workspace<Rows>& work, Worker& worker, const Merged& merged) {
-        if (!tail_) return;
+    void sweep(Workspace<Rows>& work, Worker& worker, const Merged& merged) {
         const ModelView<V> shared = work.model.view(), own = worker.own.view();
         for (std::int64_t turn = 0; turn < slices_; ++turn) {
             const std::int64_t slice = (turn + worker.first_slice) % slices_;
-            const std::int64_t begin = slice * shared.features / slices_, end = (slice + 1) * shared.features / slices_;
+            const std::int64_t begin = slice_begin(slice, shared.features);
+            const std::int64_t end = slice_begin(slice + 1, shared.features);
             const std::lock_guard lock(slice_locks_[static_cast<std::size_t>(slice)]);
             for (int c = 0; c < shared.classes; ++c) {
-                const V scale = static_cast<V>(own.lanes[c].scale),
-                        keep = worker.blocks[static_cast<std::size_t>(c)].keep();
-                const int stride = shared.stride, classes = shared.classes;
+                const MeanBlock<V>& block = worker.blocks[static_cast<std::size_t>(c)];
+                const V scale = static_cast<V>(own.lanes[c].scale), keep = static_cast<V>(block.keep());
                 V* __restrict to = shared.weights + c;
                 V* __restrict from = worker.from.data() + c;
                 V* __restrict mine = own.weights + c;
-                const V* __restrict factors = worker.factors.data() + c;
-                const auto sweep = [&](auto apart, auto of) {
-                    for (std::int64_t i = begin; i < end; ++i)
-                        to[i * apart] = from[i * apart] = mine[i * apart] =
-                            merged(mine[i * apart] * scale, to[i * apart], from[i * apart], keep * factors[i * of]);
+                const V* __restrict flat = block.flat();
+                const auto all = [&](auto stride) {
+                    for (std::int64_t i = begin; i < end; ++i) {
+                        const std::int64_t at = i * stride;
+                        to[at] = from[at] = mine[at] = merged(mine[at] * scale, to[at], from[at], keep * flat[i]);
+                    }
                 };
-                if (stride == 1)
-                    sweep(std::integral_constant<std::int64_t, 1>{}, std::integral_constant<std::int64_t, 1>{});
+                if (shared.stride == 1)
+                    all(std::integral_constant<std::int64_t, 1>{});
                 else
-                    sweep(static_cast<std::int64_t>(stride), static_cast<std::int64_t>(classes));
+                    all(static_cast<std::int64_t>(shared.stride));
             }
         }
     }
 
+    std::int64_t slice_begin(std::int64_t slice, std::int64_t features) const { return slice * features / slices_; }
+
     // How far predictions of the net are off for being stale, as soft curvature expects it of the next blocks: the mean
     // square of the last merges, each counting half as much as the one after it. Under the lock.
     void follow_drift(const Worker& worker) {
-        if (!rule_.soft_curvature || version_ == worker.version) return;
-        const std::size_t rows = head_.common_rows();
+        if (!rule_.soft_curvature || worker.now_scores.empty()) return;
         for (std::size_t c = 0; c < squares_.size(); ++c) {
-            const std::size_t first = c * head_.net_rows();
-            double sum = 0.0;
-            for (std::size_t i = first; i < first + rows; ++i)
-                sum += (scores_[i] - worker.start_scores[i]) * (scores_[i] - worker.start_scores[i]);
-            if (std::isfinite(sum)) squares_[c] += 0.5 * (sum / static_cast<double>(rows) - squares_[c]);
+            const double square = net_.mean_square(worker.start_scores, worker.now_scores, c);
+            if (std::isfinite(square)) squares_[c] += 0.5 * (square - squares_[c]);
         }
     }
 
@@ -452,37 +530,50 @@ private:
         seated_classes_ = model.classes;
         root_ = 1.0 / std::sqrt(rule_.fit_intercept ? rule_.intercept_decay : 1.0);
         sampler_.choose_features(work.rows, order_);
-        head_.choose(work, sampler_, order_);
+        net_.choose(work, order_);
+        scale_ = loss_at_start(work);
+        const auto places = static_cast<std::int64_t>(sampler_.features().size());
+        const int rank = strategy.k > 0 ? strategy.k : places <= 1024 ? 64 : 32;
         spectra_ = std::vector<Spectrum<V>>(classes);
-        const int rank = strategy.k > 0 ? strategy.k : head_.places() <= 1024 ? 64 : 32;
-        for (Spectrum<V>& spectrum : spectra_) spectrum.reset(head_.places(), rank);
+        for (Spectrum<V>& spectrum : spectra_) spectrum.reset(places, rank);
         next_estimate_ = rows_done_;
         squares_.assign(classes, 0.0);
-        scale_ = -1.0;
-        tail_ = head_.places() < model.features;
         slices_ = std::clamp<std::int64_t>(model.features / slice_least, 1, slices_most);
         slice_locks_ = std::make_unique<std::mutex[]>(static_cast<std::size_t>(slices_));
         workers_.clear();
         for (std::int64_t i = 0; i < threads_; ++i)
-            workers_.push_back(std::make_unique<Worker>(model, tail_, i * slices_ / threads_));
+            workers_.push_back(std::make_unique<Worker>(model, i * slices_ / threads_));
         const std::int64_t least = least_block(work, rank);
         control_.begin(strategy.block_size, least, std::min(order_.count() / (2 * threads_), 32 * least),
                        strategy.tolerance, threads_, strategy.refine != 0);
     }
 
+    double loss_at_start(Workspace<Rows>& work) const {
+        const ModelView<V> model = work.model.view();
+        std::vector<double> scores;
+        for (int c = 0; c < model.classes; ++c) {
+            NetWeights<V> weights{{}, model.lanes[c].intercept};
+            for (const std::int64_t feature : net_.features())
+                weights.weights.push_back(model.weights[feature * model.stride + c] *
+                                          static_cast<V>(model.lanes[c].scale));
+            net_.predict(weights, nullptr, static_cast<std::size_t>(c), scores);
+        }
+        return net_.loss(rule_, scores);
+    }
+
     // Rows of a block with which threads are a quarter faster than one, by a count of nanoseconds for what training and
-    // merging read and write: the merge may take so much of a thread's time, and its lock so much of everybody's.
+    // merging read and write.
     std::int64_t least_block(const Workspace<Rows>& work, int rank) const {
-        const auto classes = static_cast<double>(work.model.classes()),
-                   stride = static_cast<double>(workers_[0]->own.view().stride);
+        const auto classes = static_cast<double>(work.model.classes());
+        const auto stride = static_cast<double>(workers_.front()->own.view().stride);
+        const auto features = static_cast<double>(work.rows.features);
+        const auto places = static_cast<double>(sampler_.features().size());
+        const double products = places * (3.0 * rank / 8.0 + 6.0);
+        const double net = 3.0 * static_cast<double>(net_.entries() + net_.features().size());
+        const double merge = 3000.0 + classes * (products + net) + 1.5 * features * stride;
         const double mean = static_cast<double>(entries_of(work.rows)) / static_cast<double>(work.rows.rows);
-        const auto head = static_cast<double>(head_.size()), net = static_cast<double>(head_.entries());
-        const double locked =
-            1000.0 + classes * (3.0 * head + static_cast<double>(head_.places()) * rank * 3.0 / 8.0 + net);
-        const double all = 2000.0 + locked + classes * (3.0 * head + net) +
-                           (tail_ ? 1.5 * static_cast<double>(work.rows.features) * stride : 0.0);
         const double row = 40.0 + 1.4 * mean * stride;
-        return 1 + static_cast<std::int64_t>(1.25 * std::max(all / (threads_ - 1.25), locked) / row);
+        return 1 + static_cast<std::int64_t>(1.25 * merge / (threads_ - 1.25) / row);
     }
 
     WrittenOrder order_;
@@ -495,29 +586,30 @@ private:
     CurvatureSample<V> sample_;
     std::vector<Spectrum<V>> spectra_;  // by class
     std::int64_t estimates_ = 0, next_estimate_ = 0;
-    Head<Rows> head_;
-    bool tail_ = false;
-    double scale_ = -1.0;  // the net's loss at the start
+    Net<Rows> net_;
+    double scale_ = 0.0;  // the net's loss at the start
     std::vector<std::unique_ptr<Worker>> workers_;
 
     std::atomic<bool> stop_{false};
     std::atomic<int> working_{0};
     bool halted_ = false;
-    std::int64_t done_ = 0, rows_done_ = 0, alone_until_ = 0;  // rows of all passes
+    std::int64_t done_ = 0, alone_rows_ = 0;
+
+    // v of the features is in the model itself, each slice under its lock
+    std::int64_t slices_ = 1;
+    std::unique_ptr<std::mutex[]> slice_locks_;
 
     std::mutex merging_;  // of all that follows
-    HeadModel<V> shared_;
-    std::vector<double> scores_;  // the net's predictions by it
+    Center center_;
     std::int64_t version_ = 0;
     double usual_ = 1.0;  // merges by others that a block finds, where there are any
     AsyncControl control_;
-    bool meet_ = false;  // nobody takes another block
-    std::int64_t taken_ = 0, rows_ = 0, merges_ = 0, checks_ = 0, alone_rows_ = 0, caught_ = 0;
+    bool meet_ = false;                               // nobody takes another block
+    std::int64_t rows_done_ = 0, alone_until_ = 0;    // rows of all passes
+    std::int64_t taken_ = 0, rows_ = 0, merges_ = 0;  // of this pass
+    std::int64_t checks_ = 0, caught_ = 0;
     std::vector<double> losses_, squares_;
     double errors_ = 0.0;
-
-    std::int64_t slices_ = 1;  // of the tail, each under its lock
-    std::unique_ptr<std::mutex[]> slice_locks_;
 };
 
 }  // namespace

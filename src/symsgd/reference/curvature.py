@@ -52,13 +52,12 @@ def mean_derivative(H: Matrix, a: float, keep: float, kappa: float) -> Matrix:
 
 
 def spectrum_derivative(Q: Matrix, values: Vector, rest: Vector, a: float, keep: float) -> Matrix:
-    """K (Q e^{−aΛ} Qᵀ + diag(e^{−ac}) (I − QQᵀ)): what the core keeps of exp(−a H), for changes of (w, b / √κ).
+    """keep (Q e^{−aΛ} Qᵀ + diag(e^{−ac}) (I − QQᵀ)): what the core keeps of keep exp(−a H), for changes of (w, b / √κ).
 
-    K = diag(keep, …, keep, 1), since L2 does not act on the intercept. Where Q has every direction this is K exp(−a H).
+    Outside of Q, L2 does not act on the intercept. Where Q has every direction nothing is outside.
     """
-    outside = np.eye(len(Q)) - Q @ Q.T
-    K = np.append(np.full(len(Q) - 1, keep), 1.0)
-    return np.asarray(K[:, None] * ((Q * np.exp(-a * values)) @ Q.T + np.exp(-a * rest)[:, None] * outside))
+    flat = np.exp(-a * rest) * np.append(np.full(len(Q) - 1, keep), 1.0)
+    return np.asarray(keep * (Q * np.exp(-a * values)) @ Q.T + flat[:, None] * (np.eye(len(Q)) - Q @ Q.T))
 
 
 def merge_ended(start: Vector, end: Vector, now: Vector, M: Matrix) -> Vector:
