@@ -147,7 +147,7 @@ def test_losses(loss: Any, layout: str, n_threads: int) -> None:
     scale = float(np.mean(reference.value(loss, -y, y)))
     for block_size in ("auto", 16):
         found = loss_of(trained(matrix, y, racing(block_size), n_threads, **case), matrix, y, loss)
-        assert found < 1.2 * wanted + 0.02 * scale
+        assert found < 1.2 * wanted + 0.05 * scale
 
 
 @threads

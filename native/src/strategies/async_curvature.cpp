@@ -41,6 +41,7 @@ namespace {
 
 constexpr double harm = 1.5;                // a merge that makes the net's loss so many times larger is not made
 constexpr int overtaken = 4;                // merges by each of the others, beyond which a block is trained again
+constexpr int most_tries = 3;               // to merge before the model has moved on again
 constexpr std::int64_t slice_least = 1024;  // features under one lock
 constexpr std::int64_t slices_most = 64;
 
@@ -109,7 +110,7 @@ private:
         NetWeights<V> of_net;
         std::vector<V> now_of_net;
         std::vector<double> start_scores, end_scores, now_scores, next_scores;  // the net's: at w₀, S, w, S + M d
-        std::int64_t version = 0;                                               // merges into the model at w₀
+        std::int64_t version = 0, looked = 0;  // merges into the model at w₀, and when `look_ahead` looked
         Slice slice;
     };
 
@@ -248,22 +249,34 @@ private:
     template <class Stopped>
     bool run_block(Workspace<Rows>& work, Worker& worker, const Piece& piece, const Stopped& stopped) {
         if (!train_own(work, worker, piece, stopped)) return false;
-        const Verdict verdict = judge(worker, piece);
-        Way way = look_ahead(work, worker);
-        const std::vector<double> assumed = worker.next_scores;
-        if (verdict != Verdict::merge) {
+        std::vector<double> assumed;
+        bool checking = false;
+        for (int left = most_tries;; --left) {
+            const Verdict verdict = judge(worker, piece);
+            const Way way = look_ahead(work, worker);
+            if (verdict == Verdict::merge || left == 0) {
+                if (merge(work, worker, piece, way, left > 0)) break;
+                continue;
+            }
+            // a check that is overtaken itself says nothing
+            if (checking) give_up_check();
+            checking = verdict == Verdict::check;
+            assumed = worker.next_scores;
             pull(work, worker);
             if (!train_own(work, worker, piece, stopped)) return false;
-            way = look_ahead(work, worker);
         }
-        merge(work, worker, piece, way);
-        if (verdict != Verdict::check) return true;
+        if (!checking) return true;
         const double error = net_.difference(assumed, worker.end_scores);
         const std::lock_guard lock(merging_);
         ++checks_;
         errors_ += std::isfinite(error) ? error : 1.0;
         if (control_.steer(error, rows_done_)) leave_to_one();
         return true;
+    }
+
+    void give_up_check() {
+        const std::lock_guard lock(merging_);
+        control_.give_up_check();
     }
 
     // Whether a block that has ended is to be merged, or trained again from where the model is now: to see what that
@@ -355,6 +368,7 @@ private:
         worker.next_scores = worker.end_scores;
         {
             const std::lock_guard lock(merging_);
+            worker.looked = version_;
             if (version_ == worker.version) return Way::combined;  // with what nobody has changed
             now = center_;
         }
@@ -398,9 +412,11 @@ private:
         }
     }
 
-    void merge(Workspace<Rows>& work, Worker& worker, const Piece& piece, Way way) {
+    // False, and nothing is done, if the model has moved on too far since the worker looked and it may look again.
+    bool merge(Workspace<Rows>& work, Worker& worker, const Piece& piece, Way way, bool may_look_again) {
         {
             const std::lock_guard lock(merging_);
+            if (may_look_again && version_ - worker.looked > threads_) return false;
             follow_drift(worker);
             for (std::size_t c = 0; c < center_.u.size(); ++c) {
                 for (std::size_t j = 0; j < center_.u[c].size(); ++j)
@@ -426,6 +442,7 @@ private:
         else
             sweep(work, worker, [](V end, V now, V start, V factor) { return end + factor * (now - start); });
         begin_from_start(work, worker);
+        return true;
     }
 
     void pull(Workspace<Rows>& work, Worker& worker) {
