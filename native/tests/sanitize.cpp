@@ -366,8 +366,8 @@ void run_stopped_decay() {
     }
 }
 
-// More features than are merged together: the rest in slices, each under its own lock.
-void run_tail() {
+// More features than Q has rows of, merged in several slices, each under its own lock.
+void run_slices() {
     using Rows = SparseRows<float, std::int32_t>;
     for (const int classes : {1, 3}) {
         const Problem<Rows> problem(
@@ -378,7 +378,7 @@ void run_tail() {
                 a.strategy.refine = -1;
                 a.strategy.block_size = block;
                 a.penalty = block == 7 ? PenaltyKind::none : PenaltyKind::decay;
-                watched(problem, a, "tail");
+                watched(problem, a, "slices");
             }
         }
     }
@@ -449,8 +449,8 @@ int run_all() {
     run_stopped_decay();
     run_stopped_keep();
     say("stops");
-    run_tail();
-    say("tail");
+    run_slices();
+    say("slices");
     run_stress();
     say("stress");
     return failures == 0 ? 0 : 1;

@@ -125,7 +125,7 @@ def documents() -> tuple[Any, np.ndarray, Any, np.ndarray]:
 @pytest.mark.parametrize("block_size", ["auto", 64, 512])
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_documents(loss: str, block_size: Any, n_threads: int) -> None:
-    """Some tens of thousands of features: most are merged one by one."""
+    """Some tens of thousands of features, of which Q has the most frequent."""
     X, y, held_X, held_y = documents()
     case = {"loss": loss, "schedule": schedules.Constant(0.3), "penalty": penalties.L2(1e-5), "n_passes": 3}
     wanted, found = sequential(X, y, **case), trained(X, y, racing(block_size), n_threads, **case)
@@ -180,7 +180,7 @@ def test_given_blocks_stay_as_they_are() -> None:
 
 @threads
 def test_features_that_no_row_has_decay_like_the_others(n_threads: int) -> None:
-    """Outside of what is merged together, too: 9,000 features, of which 4,096 are in Q."""
+    """9,000 features, in several slices, of which 4,096 are in Q."""
     seen = sp.random_array((600, 8500), density=0.002, format="csr", rng=np.random.default_rng(0))
     X = sp.hstack([seen, sp.csr_array((600, 500))], format="csr")
     start = Start(np.random.default_rng(1).standard_normal(9000), np.zeros(1))
