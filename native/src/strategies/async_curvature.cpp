@@ -163,17 +163,24 @@ private:
     void run_together(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
         if (rows_done_ >= next_estimate_) estimate(member, work);
         member.alone([&] { share(work); });
-        Worker& worker = *workers_[static_cast<std::size_t>(member.number)];
-        pull(work, worker);
-        {
-            const Working working(working_);
-            Piece piece;
-            while (!stopped() && take(piece))
-                if (!run_block(work, worker, piece, stopped)) stop_ = true;
+        try {
+            run_blocks(work, *workers_[static_cast<std::size_t>(member.number)], stopped);
+        } catch (...) {
+            stop_ = true;
+            throw;
         }
         // the thread that is told to stop goes on listening
         if (member.number == 0) wait_until([&] { return stopped() || working_ == 0; });
         member.alone([&] { unshare(work); });
+    }
+
+    template <class Stopped>
+    void run_blocks(Workspace<Rows>& work, Worker& worker, const Stopped& stopped) {
+        const Working working(working_);
+        pull(work, worker);
+        Piece piece;
+        while (!stopped() && take(piece))
+            if (!run_block(work, worker, piece, stopped)) stop_ = true;
     }
 
     void estimate(Crew::Member& member, Workspace<Rows>& work) {
