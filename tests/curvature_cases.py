@@ -14,7 +14,6 @@ from symsgd.combiners import Curvature
 from symsgd.reference.losses import PIECEWISE_LINEAR
 from symsgd.strategies import MapReduce, Sequential, Strategy
 
-FEWEST_BETWEEN_CHECKS, MOST_BETWEEN_CHECKS = 4, 64  # rounds
 MANY_THREADS = 8
 SAMPLE_ENTRIES, NET_ENTRIES = 100_000, 8192
 SETTLED, SOON = 16384, 512  # rows after which the curvature is estimated again; where gradients jump
@@ -52,21 +51,6 @@ def blocks_a_round(n_threads: int) -> int:
     return 2 * n_threads if n_threads >= MANY_THREADS else n_threads
 
 
-class Cadence:
-    """Which rounds refine="auto" checks by a sweep if no error is too large: the first, then every 8, 16, 32, 64, 64, …
-    rounds."""
-
-    def __init__(self) -> None:
-        self.since = self.between = FEWEST_BETWEEN_CHECKS
-
-    def checked(self) -> bool:
-        due = self.since >= self.between
-        self.since += 1
-        if due:
-            self.since, self.between = 0, min(2 * self.between, MOST_BETWEEN_CHECKS)
-        return due
-
-
 def oracle(
     X: np.ndarray,
     y: Any,
@@ -88,7 +72,7 @@ def oracle(
     n_sample, n_net = min(max(SAMPLE_ENTRIES // mean, 256), 4096), min(max(NET_ENTRIES // mean, 16), 128)
     orders = written_orders(shuffle, len(X), seed, passes)
     net = spread_rows(orders[0], n_net, 5)
-    state, cadence, losses = reference.start_state(learner, coef), Cadence(), []
+    state, losses = reference.start_state(learner, coef), []
     done = taken = next_sample = 0
     settled = SOON if learner.loss.name in PIECEWISE_LINEAR else SETTLED
     drift, H = 0.0, np.zeros((X.shape[1] + 1,) * 2)
@@ -103,7 +87,7 @@ def oracle(
                 if done >= next_sample:
                     H = reference.mean_curvature(learner, state, spread_rows(order, n_sample, taken), drift)
                     taken, next_sample = taken + 1, max(4 * done, min(settled, len(X)))
-                sweeps = int(cadence.checked()) if refine == "auto" else refine
+                sweeps = 0 if refine == "auto" else refine
                 round_ = reference.curvature_round(learner, state, rows, H, sweeps=sweeps)
                 blocks, state = round_.blocks, round_.end
             done += sum(map(len, rows))

@@ -1,6 +1,9 @@
 #include "symsgd/model.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 namespace symsgd {
 
@@ -11,13 +14,26 @@ int stride_for(int classes) {
     return (classes + 15) / 16 * 16;
 }
 
+namespace {
+
+int group_for(const ModelNeeds& needs) {
+    return stride_for(1 + needs.tangents + needs.diagonal);
+}
+
+}  // namespace
+
+int stride_for(int classes, const ModelNeeds& needs) {
+    const int group = group_for(needs);
+    return group == 1 ? stride_for(classes) : classes * group;
+}
+
 template <class V>
 Model<V>::Model(std::int64_t features, int classes, ModelNeeds needs)
     : features_(features),
       classes_(classes),
       needs_(needs),
-      group_(stride_for(1 + needs.tangents + needs.diagonal)),
-      stride_(group_ == 1 ? stride_for(classes) : classes * group_),
+      group_(group_for(needs)),
+      stride_(stride_for(classes, needs)),
       weights_(static_cast<std::size_t>(features) * static_cast<std::size_t>(stride_)),
       lanes_(static_cast<std::size_t>(classes)),
       tangent_intercepts_(needs.tangents > 0 ? static_cast<std::size_t>(stride_) : 0),
@@ -61,7 +77,7 @@ void Model<V>::load(const V* coef, const double* intercept) {
         lane.intercept = intercept[c];
         for (std::int64_t i = 0; i < features_; ++i) {
             const auto at = static_cast<std::size_t>(i * stride_ + c);
-            const V weight = coef[c * features_ + i];
+            const V weight = coef[c * features_ + number(i)];
             weights_[at] = weight;
             if (halves_.size() != 0) {
                 halves_[2 * at] = weight > 0 ? weight : V{};
@@ -84,7 +100,7 @@ bool Model<V>::store(V* coef, double* intercept, const std::vector<std::int64_t>
         V zero = 0;  // stays 0 while every weight is finite: inf × 0 and nan × 0 are nan
         for (std::int64_t i = 0; i < features_; ++i) {
             const V weight = weights[i * stride_] * scale;
-            out[i] = weight;
+            out[number(i)] = weight;
             zero += weight * V{0};
         }
         finite = finite && zero == V{0} && std::isfinite(lane.intercept);
@@ -97,7 +113,7 @@ void Model<V>::load_average(const V* coef, const double* intercept, double steps
     for (int c = 0; c < classes_; ++c) {
         lanes_[static_cast<std::size_t>(c)].intercept_sum = steps * intercept[c];
         for (std::int64_t i = 0; i < features_; ++i)
-            average_[static_cast<std::size_t>(i * stride_ + c)] = steps * static_cast<double>(coef[c * features_ + i]);
+            average_[static_cast<std::size_t>(i * stride_ + c)] = steps * static_cast<double>(coef[c * features_ + number(i)]);
     }
 }
 
@@ -110,13 +126,40 @@ void Model<V>::store_average(V* coef, double* intercept, const std::vector<std::
         for (std::int64_t i = 0; i < features_; ++i) {
             const auto at = static_cast<std::size_t>(i * stride_ + c);
             const double sum = average_[at] + lane.average_scales * static_cast<double>(weights_[at]);
-            coef[place * features_ + i] = static_cast<V>(sum / steps);
+            coef[place * features_ + number(i)] = static_cast<V>(sum / steps);
         }
     }
 }
 
 template <class V>
+void Model<V>::renumber(const std::int32_t* original) {
+    original_ = original;
+    const auto reorder = [&](auto& numbers) {
+        if (numbers.size() == 0) return;
+        std::remove_reference_t<decltype(numbers)> old(numbers.size());
+        std::swap(old, numbers);
+        const std::size_t each = old.size() / static_cast<std::size_t>(features_);
+        for (std::int64_t i = 0; i < features_; ++i)
+            std::copy_n(old.data() + static_cast<std::size_t>(original[i]) * each, each,
+                        numbers.data() + static_cast<std::size_t>(i) * each);
+    };
+    reorder(weights_);
+    reorder(gathered_);
+    reorder(received_);
+    reorder(halves_);
+    reorder(seen_);
+    reorder(average_);
+}
+
+template <class V>
+void Model<V>::copy(const Model& other) {
+    std::copy_n(other.weights_.data(), weights_.size(), weights_.data());
+    lanes_ = other.lanes_;
+}
+
+template <class V>
 void Model<V>::copy_classes(const Model& other, const std::vector<int>& classes) {
+    original_ = other.original_;
     for (int c = 0; c < classes_; ++c) {
         const int from = classes[static_cast<std::size_t>(c)];
         lanes_[static_cast<std::size_t>(c)] = other.lanes_[static_cast<std::size_t>(from)];

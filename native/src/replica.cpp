@@ -6,6 +6,12 @@ namespace symsgd {
 
 namespace {
 
+std::size_t unsigned_of(std::int64_t n) {
+    return static_cast<std::size_t>(n);
+}
+
+}  // namespace
+
 ModelNeeds with_columns(ModelNeeds needs, const ReplicaShape& shape, std::int64_t features) {
     const int variables = needs.received || needs.halves ? 2 : 1;
     switch (shape.columns) {
@@ -24,12 +30,6 @@ ModelNeeds with_columns(ModelNeeds needs, const ReplicaShape& shape, std::int64_
     if (shape.apart) needs.diagonal = needs.received ? 2 : needs.halves ? 1 : 0;
     return needs;
 }
-
-std::size_t unsigned_of(std::int64_t n) {
-    return static_cast<std::size_t>(n);
-}
-
-}  // namespace
 
 void projection_seeds(std::uint32_t seed, std::int64_t pass, std::int64_t block, int part, std::uint32_t* out) {
     std::uint64_t state = seed;
@@ -73,6 +73,7 @@ void Replica<V>::pull(ModelView<V> global, const BlockPlace& place, const Kernel
     ModelView<V> own = view();
     const std::int64_t n = own.features;
     const auto numbers = unsigned_of(n) * static_cast<std::size_t>(own.stride);
+    fill_columns(own, place, kernels);  // first, because that may touch the weights
     for (int c = 0; c < own.classes; ++c) {
         const Lane& from = global.lanes[c];
         Lane lane;
@@ -100,7 +101,6 @@ void Replica<V>::pull(ModelView<V> global, const BlockPlace& place, const Kernel
     }
     model_.set_t(place.t);
     if (own.average != nullptr) std::fill_n(own.average, numbers, 0.0);
-    fill_columns(own, place, kernels);
     std::copy_n(own.weights, numbers, initial.data());
     if (own.received != nullptr) std::copy_n(own.received, numbers, initial_received.data());
     if (own.halves != nullptr) std::copy_n(own.halves, 2 * numbers, initial_halves.data());

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
+
+#include "symsgd/features.hpp"
 
 namespace symsgd {
 
@@ -37,6 +40,30 @@ std::unique_ptr<Strategy<Rows>> make_strategy(const StrategySpec& spec) {
     __builtin_unreachable();
 }
 
+// The rows of a strategy that asks for the frequent features in front.
+template <class Rows>
+struct ByFrequency {
+    void renumber(Workspace<Rows>&) {}
+};
+
+template <class V, class I>
+struct ByFrequency<SparseRows<V, I>> {
+    static constexpr std::int64_t sample_entries = 4'000'000;
+
+    // Done in the first pass, whose time it belongs to.
+    void renumber(Workspace<SparseRows<V, I>>& work) {
+        if (!work.spec.strategy.renumber || features) return;
+        features.emplace(work.rows, sample_entries);
+        rows.emplace(work.rows, *features, work.spec.strategy.cores);
+        work.rows = rows->view();
+        work.features = &*features;
+        work.model.renumber(features->original());
+    }
+
+    std::optional<FeatureOrder> features;
+    std::optional<RenumberedRows<V, I>> rows;
+};
+
 template <class Rows>
 class TrainingOf final : public Training<typename Rows::Value> {
     using V = typename Rows::Value;
@@ -55,6 +82,7 @@ public:
     }
 
     PassSums run_pass(const ShouldStop& should_stop) override {
+        by_frequency_.renumber(work_);
         begin_pass();
         PassSums sums;
         strategy_->run_pass(work_, should_stop, sums);
@@ -130,6 +158,7 @@ private:
     }
 
     Workspace<Rows> work_;
+    ByFrequency<Rows> by_frequency_;
     std::unique_ptr<Strategy<Rows>> strategy_;
 };
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 LARGEST_BATCH = 256  # rows that a thread takes from the order at a time
 LEAST_WORK = 50_000_000  # entries in all passes, about a tenth of a second on one core; below, threads do not pay
 PASSES_TO_EXPECT = 10  # where a tolerance may end the training
+MOST_PLACES = 4096  # features, the most frequent ones, that the directions of Curvature may have
+# A copy of the indices with frequent features in front costs about a pass, and pays where merges would be long.
+RENUMBER_FROM = 16_384  # features
+RENUMBER_PASSES = 3
+INDEX_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Work:
     n_threads: int
     n_passes: int
     entries: int
+    sparse: bool
     n_features: int
     n_models: int
     bytes_a_number: int
@@ -58,7 +64,7 @@ class Strategy(Choice):
         """The schedule the training will follow: ``schedule``, unless the strategy brings its own."""
         return schedule
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+    def native(self, work: Work) -> dict[str, Any]:
         """The strategy in the core's words."""
         raise NotImplementedError
 
@@ -69,7 +75,7 @@ class Sequential(Strategy):
 
     name: ClassVar[str] = "sequential"
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+    def native(self, work: Work) -> dict[str, Any]:
         return {"kind": "sequential"}
 
 
@@ -97,8 +103,8 @@ class Hogwild(_Racy):
 
     name: ClassVar[str] = "hogwild"
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
-        return {"kind": "hogwild", "threads": n_threads}
+    def native(self, work: Work) -> dict[str, Any]:
+        return {"kind": "hogwild", "threads": work.n_threads}
 
 
 def _check_batch(batch_size: int) -> None:
@@ -115,8 +121,8 @@ class HogBatch(_Racy):
     def __post_init__(self) -> None:
         _check_batch(self.batch_size)
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
-        return {"kind": "hogbatch", "threads": n_threads, "batch_size": self.batch_size}
+    def native(self, work: Work) -> dict[str, Any]:
+        return {"kind": "hogbatch", "threads": work.n_threads, "batch_size": self.batch_size}
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,8 @@ class RoundRobin(_Racy):
     def __post_init__(self) -> None:
         _check_batch(self.batch_size)
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
-        return {"kind": "round-robin", "threads": n_threads, "batch_size": self.batch_size}
+    def native(self, work: Work) -> dict[str, Any]:
+        return {"kind": "round-robin", "threads": work.n_threads, "batch_size": self.batch_size}
 
 
 def _native_combiner(combiner: Combiner, n_features: int) -> dict[str, Any]:
@@ -156,15 +162,19 @@ def _native_rounds(combiner: Combiner, block_size: int, n_threads: int, n_featur
     }
 
 
-def _native_curvature(kind: str, combiner: Curvature, block_size: int | str, n_threads: int) -> dict[str, Any]:
+def _native_curvature(kind: str, combiner: Curvature, block_size: int | str, work: Work) -> dict[str, Any]:
+    pays = work.sparse and work.n_features >= RENUMBER_FROM and work.n_passes >= RENUMBER_PASSES
+    fits = INDEX_BYTES * work.entries < work.memory / 2 and work.n_features < 2**31
     return {
         "kind": kind,
-        "threads": n_threads,
-        "cores": min(n_threads, available_cores()),
+        "threads": work.n_threads,
+        "cores": min(work.n_threads, available_cores()),
         "block_size": 0 if block_size == "auto" else block_size,
         "k": 0 if combiner.rank == "auto" else combiner.rank,
         "refine": -1 if combiner.refine == "auto" else combiner.refine,
         "tolerance": combiner.tolerance,
+        "renumber": kind == "curvature" and pays and fits and work.n_threads > 1,
+        "places": MOST_PLACES,
     }
 
 
@@ -206,8 +216,8 @@ class Averaging(Strategy):
 
     name: ClassVar[str] = "averaging"
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
-        return _native_rounds(Mean(), 0, n_threads, n_features)
+    def native(self, work: Work) -> dict[str, Any]:
+        return _native_rounds(Mean(), 0, work.n_threads, work.n_features)
 
 
 @dataclass(frozen=True)
@@ -230,8 +240,8 @@ class AllReduce(Strategy):
     def schedule(self, schedule: Schedule) -> Schedule:
         return Constant(self.step_size)
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
-        return _native_rounds(AdaGradMean(self.step_size), 0, n_threads, n_features)
+    def native(self, work: Work) -> dict[str, Any]:
+        return _native_rounds(AdaGradMean(self.step_size), 0, work.n_threads, work.n_features)
 
 
 @dataclass(frozen=True)
@@ -245,12 +255,12 @@ class ParameterServer(_Racy):
     def __post_init__(self) -> None:
         check_count("block_size", self.block_size, at_most=2**62)
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+    def native(self, work: Work) -> dict[str, Any]:
         return {
             "kind": "parameter-server",
-            "threads": n_threads,
+            "threads": work.n_threads,
             "block_size": self.block_size,
-            **_native_combiner(Sum(), n_features),
+            **_native_combiner(Sum(), work.n_features),
         }
 
 
@@ -321,11 +331,11 @@ class MapReduce(Strategy):
     def schedule(self, schedule: Schedule) -> Schedule:
         return Constant(self.combiner.step_size) if isinstance(self.combiner, AdaGradMean) else schedule
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+    def native(self, work: Work) -> dict[str, Any]:
         if isinstance(self.combiner, Curvature):
-            return _native_curvature("curvature", self.combiner, self.block_size, n_threads)
+            return _native_curvature("curvature", self.combiner, self.block_size, work)
         assert self.block_size != "auto"
-        return _native_rounds(self.combiner, self.block_size, n_threads, n_features)
+        return _native_rounds(self.combiner, self.block_size, work.n_threads, work.n_features)
 
 
 @dataclass(frozen=True)
@@ -383,17 +393,17 @@ class Async(_Racy):
     def needs_norms(self, rule: Rule) -> bool:
         return isinstance(self.combiner, Curvature) or super().needs_norms(rule)
 
-    def native(self, n_threads: int, n_features: int) -> dict[str, Any]:
+    def native(self, work: Work) -> dict[str, Any]:
         if isinstance(self.combiner, Curvature):
-            return _native_curvature("async-curvature", self.combiner, self.block_size, n_threads)
+            return _native_curvature("async-curvature", self.combiner, self.block_size, work)
         combiner = Exact(form="matrix") if isinstance(self.combiner, Exact) else self.combiner
         return {
             "kind": "asynchronous",
-            "threads": n_threads,
+            "threads": work.n_threads,
             "block_size": self.block_size,
             "frequent": self.frequent_threshold,
             "sample": self.frequent_sample,
-            **_native_combiner(combiner, n_features),
+            **_native_combiner(combiner, work.n_features),
         }
 
 

@@ -19,7 +19,7 @@ from symsgd import _core, losses, penalties, schedules, strategies
 from symsgd._choices import check_count, check_number
 from symsgd.callbacks import Callback, CallbackLike, PassRecord, as_callbacks
 from symsgd.errors import DivergenceError, TrainingInterrupted
-from symsgd.inputs import Array, Data, check_data, decide, dense, without_repeats
+from symsgd.inputs import Array, check_data, decide, dense, without_repeats
 from symsgd.judging import EarlyStopping, Judge
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
@@ -150,7 +150,17 @@ def train(
     data = check_data(X, threads)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
     expected = n_passes if tol is None else min(n_passes, strategies.PASSES_TO_EXPECT)
-    chosen, reason = _decide(chosen, rule, data, problem, threads, expected)
+    work = Work(
+        n_threads=threads,
+        n_passes=expected,
+        entries=data.n_entries,
+        sparse=data.sparse,
+        n_features=data.n_features,
+        n_models=problem.n_models,
+        bytes_a_number=data.dtype.itemsize,
+        memory=available_memory(),
+    )
+    chosen, reason = _decide(chosen, rule, work)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
@@ -165,7 +175,7 @@ def train(
             track_norms=tol is not None and early_stopping is None,
             repeats=not data.canonical,
             soft_curvature=chosen.soft_curvature,
-            strategy=_core.Strategy(**chosen.native(threads, data.n_features)),
+            strategy=_core.Strategy(**chosen.native(work)),
             order=_order(shuffle, data.n_rows),
             seed=_check_seed(seed),
             held_out=None if early_stopping is None else judge.held_out_bytes(),
@@ -182,21 +192,10 @@ def train(
     return _pass_by_pass(run, judge, listeners, n_passes, data.n_rows, tol, patience)
 
 
-def _decide(
-    chosen: Strategy, rule: Rule, data: Data, problem: Problem, n_threads: int, n_passes: int
-) -> tuple[Strategy, str]:
+def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, str]:
     """The strategy that will run, and in words why."""
     if not isinstance(chosen, Auto):
         return chosen, f"{chosen.name}: as asked"
-    work = Work(
-        n_threads=n_threads,
-        n_passes=n_passes,
-        entries=data.n_entries,
-        n_features=data.n_features,
-        n_models=problem.n_models,
-        bytes_a_number=data.dtype.itemsize,
-        memory=available_memory(),
-    )
     return chosen.decide(rule, work)
 
 

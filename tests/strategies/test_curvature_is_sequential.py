@@ -225,7 +225,7 @@ def test_one_thread_is_sequential_to_the_bit(loss: Any, penalty: Any) -> None:
 def test_more_threads_agree_in_what_they_predict() -> None:
     X = dense_rows(5000, 12)
     y = targets(X, losses.LogLoss())
-    case = {"penalty": penalties.L2(1e-3), "schedule": schedules.Constant(0.05), "n_passes": 3}
+    case = {"penalty": penalties.L2(1e-3), "schedule": schedules.Constant(0.003), "n_passes": 3}
     wanted = sequential(X, y, **case)
     for n_threads in (2, 3, 4, 8, 16):
         result = trained(X, y, curved(), n_threads, **case)

@@ -63,18 +63,18 @@ def test_rows_are_trained_alone_where_no_block_will_do() -> None:
 
 
 def test_harmful_merges_are_caught() -> None:
-    """And counted; what is then merged has been refined."""
+    """And counted; their rows are trained alone."""
     hard = separable()
     records = hard.trained(curved(32), 2, 1).passes
     assert sum(record.caught for record in records) > 0
-    assert sum(record.sweeps for record in records) >= sum(record.caught for record in records)
+    assert sum(record.rows_alone for record in records) >= 64 * sum(record.caught for record in records)
     assert all(record.rows == N for record in records)
 
 
 def test_merges_that_were_undone_are_none() -> None:
     for record in separable().trained(curved(25, tolerance=ANY_ERROR), 2, 1).passes:
         assert record.caught > 0
-        assert record.rows_alone == 0
+        assert record.rows_alone == 50 * record.caught
         assert record.mean_block == 25
 
 
@@ -92,7 +92,7 @@ def test_directions_that_the_rank_leaves_out() -> None:
         X, y, case = runaway(n)
         for block_size in (32, "auto"):
             result = trained(X, y, curved(block_size, rank=8), 16, **case)
-            assert loss_of(result, X, y, OLS) < 0.01 * np.mean(y**2)
+            assert loss_of(result, X, y, OLS) < 0.03 * np.mean(y**2)
         followed = trained(X, y, curved(32, rank=32), 16, **case)
         assert loss_of(followed, X, y, OLS) < 0.01 * np.mean(y**2)
 

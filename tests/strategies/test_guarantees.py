@@ -263,8 +263,11 @@ def test_merges_and_blocks_of_a_pass(strategy: str, n_threads: int) -> None:
     if strategy in ("averaging", "allreduce"):
         merges = n_threads
     if strategy in CURVATURE + ASYNC_CURVATURE:
-        assert record.merges > 0
-        assert record.mean_block == (N - record.rows_alone) / record.merges
+        assert record.merges > 0 or strategy.endswith("-auto")  # which finds so few rows not worth a round
+        in_blocks = N - record.rows_alone
+        assert record.mean_block == (in_blocks / record.merges if record.merges else None)
+        if record.mean_block is None:
+            return
         assert record.mean_block <= 16 or strategy.endswith("-auto")
         return
     assert record.merges == merges

@@ -10,6 +10,7 @@
 #include <exception>
 #include <mutex>
 
+#include "symsgd/pin.hpp"
 #include "symsgd/team.hpp"
 
 namespace symsgd {
@@ -18,11 +19,27 @@ class Crew {
 public:
     class Member;
 
-    // Runs work(member) on up to `threads` threads, of which the caller is one; fewer where no more are to be had.
+    Crew() = default;
+    Crew(const Crew&) = delete;
+    Crew& operator=(const Crew&) = delete;
+    ~Crew() {
+        call({});
+        for (std::thread& helper : helpers_) helper.join();
+    }
+
+    // Runs work(member) on up to `threads` threads, of which the caller is one; fewer where no more are to be had. The
+    // others sleep between two runs and end with the crew.
     template <class Work>
     void run(int threads, Work&& work) {
+        hire(threads - 1);
+        members_ = std::min(threads, 1 + static_cast<int>(helpers_.size()));
+        away_ = static_cast<int>(helpers_.size());
+        arrived_ = 0;
+        next_ = 0;
+        turn_ = 0;
+        failed_ = false;
+        failure_ = nullptr;
         const auto join_in = [&](int number) {
-            wait_until([&] { return members_ > 0; });
             Member member{*this, number};
             attempt([&] {
                 try {
@@ -31,23 +48,13 @@ public:
                 }
             });
         };
+        call({[](void* context, int number) { (*static_cast<decltype(join_in)*>(context))(number); },
+              const_cast<void*>(static_cast<const void*>(&join_in))});
         {
-            struct Joined {
-                std::vector<std::thread> threads;
-                ~Joined() {
-                    for (std::thread& thread : threads) thread.join();
-                }
-            } helpers;
-            for (int number = 1; number < threads; ++number) {
-                try {
-                    helpers.threads.emplace_back(join_in, number);
-                } catch (const std::system_error&) {
-                    break;
-                }
-            }
-            members_ = 1 + static_cast<int>(helpers.threads.size());
+            const Pinned pinned(0);
             join_in(0);
         }
+        for (int away = away_; away > 0; away = away_) away_.wait(away);
         if (failure_) std::rethrow_exception(failure_);
     }
 
@@ -92,6 +99,40 @@ public:
 private:
     struct Left {};  // thrown in every thread once one has failed
 
+    struct Job {
+        void (*work)(void* context, int number) = nullptr;  // null: go home
+        void* context = nullptr;
+    };
+
+    void hire(int wanted) {
+        while (static_cast<int>(helpers_.size()) < wanted) {
+            const int number = 1 + static_cast<int>(helpers_.size());
+            try {
+                helpers_.emplace_back([this, number, calls = calls_.load()] { serve(number, calls); });
+            } catch (const std::system_error&) {
+                return;
+            }
+        }
+    }
+
+    void call(const Job& job) {
+        job_ = job;
+        ++calls_;
+        calls_.notify_all();
+    }
+
+    // What a helper does for life.
+    void serve(int number, std::uint64_t calls) {
+        const Pinned pinned(number);
+        while (true) {
+            calls_.wait(calls);
+            ++calls;
+            if (job_.work == nullptr) return;
+            if (number < members_) job_.work(job_.context, number);
+            if (--away_ == 0) away_.notify_all();  // nobody writes another job before all have said so
+        }
+    }
+
     template <class Work>
     void attempt(Work&& work) {
         try {
@@ -128,7 +169,11 @@ private:
         while (!ended()) turn_.wait(turn, std::memory_order_acquire);
     }
 
+    std::vector<std::thread> helpers_;
+    Job job_;
+    std::atomic<std::uint64_t> calls_{0};
     std::atomic<int> members_{0};
+    std::atomic<int> away_{0};  // helpers that are not through with the job
     std::atomic<int> arrived_{0};
     std::atomic<std::int64_t> next_{0};
     std::atomic<std::uint64_t> turn_{0};

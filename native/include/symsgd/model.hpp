@@ -29,9 +29,10 @@ struct Lane {
     double sizes = 0.0;      // Σ |stored|
     double norm2 = 0.0;      // Σ true² as the objective sees it: after the last step that moved the weights
     double norm1 = 0.0;
-    double rare_scale = 1.0;  // Async-SymSGD: of the weights that are shared
+    double rare = 1.0;  // Async-SymSGD: the scale of the weights that are shared, which decay alike, is rare × scale
     double rare_inverse = 1.0;
-    double response = 0.0;        // ∂u/∂p of the step under way, for the tangents
+    double slope = 0.0;           // ∂g/∂p of the step under way, for the tangents
+    double response = 0.0;        // ∂u/∂p: factor × slope, except for passive-aggressive steps
     double folded = 1.0;          // product of the scales that rescaling has made 1: all decay so far is folded × scale
     double folded_sum = 0.0;      // its sum over the averaged iterates, likewise: with folded × average_scales
     double drift = 0.0;           // how far predictions were off for being stale in the last round (soft curvature)
@@ -92,6 +93,13 @@ public:
     int classes() const { return classes_; }
     std::int64_t features() const { return features_; }
 
+    // Puts features into another order than the caller's, in which feature i has the number original[i]. `load` and
+    // `store` go on to speak the caller's.
+    void renumber(const std::int32_t* original);
+
+    // Makes the weights and lanes those of a model of the same shape.
+    void copy(const Model& other);
+
     // `coef` is classes × features, C order, of true weights, free of scale and padding. `store` puts class c at row
     // places[c] of it and returns false if anything is not finite.
     void load(const V* coef, const double* intercept);
@@ -103,7 +111,10 @@ public:
     void copy_classes(const Model& other, const std::vector<int>& classes);
 
 private:
+    std::int64_t number(std::int64_t i) const { return original_ == nullptr ? i : original_[i]; }
+
     std::int64_t features_;
+    const std::int32_t* original_ = nullptr;
     int classes_;
     ModelNeeds needs_;
     int group_;
@@ -123,5 +134,8 @@ private:
 
 // Lanes a feature takes up: 1, or the classes rounded up to 4, 8 or a multiple of 16.
 int stride_for(int classes);
+
+// The same where classes have needs of their own.
+int stride_for(int classes, const ModelNeeds& needs);
 
 }  // namespace symsgd

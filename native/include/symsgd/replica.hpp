@@ -33,6 +33,9 @@ struct BlockPlace {
     std::int64_t pass = 0;
 };
 
+// What a replica of `features` has that the model, which has `needs`, has not.
+ModelNeeds with_columns(ModelNeeds needs, const ReplicaShape& shape, std::int64_t features);
+
 template <class V>
 class Replica {
 public:
@@ -53,6 +56,7 @@ public:
     std::int64_t room() const { return features_; }
     std::int64_t at(std::int64_t i) const { return shape_.whole ? i : observed[static_cast<std::size_t>(i)]; }
     const ReplicaShape& shape() const { return shape_; }
+    const ModelNeeds& needs() const { return model_.needs(); }
     Model<V>& model() { return model_; }
 
     std::vector<std::int64_t> observed;  // filled by whoever renumbers the block's rows

@@ -30,8 +30,9 @@ struct DenseRows {
     std::int64_t features;
 };
 
-// A copy of sparse rows whose entries have been sorted: in each row first the `common` features, counted by their place
-// among the frequent ones and filled up with entries of value 0 (see sorted_rows.hpp), then the rare ones as they were.
+// A copy of sparse rows whose entries have been sorted: in each row first the `common` features, filled up with entries
+// of value 0 (see sorted_rows.hpp), then the rare ones as they were. The index of a common feature is its place among
+// the frequent ones × the stride of the replicas, so that the loop has nothing to multiply.
 // They lie one after the other because a row is fetched from memory as a whole.
 template <class V, class I>
 struct SplitRows {

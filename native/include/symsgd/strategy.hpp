@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "symsgd/features.hpp"
 #include "symsgd/learn.hpp"
 #include "symsgd/order.hpp"
 #include "symsgd/targets.hpp"
@@ -49,6 +50,8 @@ struct StrategySpec {
     bool keep = false;           // matrix: keep the combiners of the first pass
     int refine = -1;             // curvature: sweeps in every round, −1 for as many as the error asks for
     double tolerance = 0.01;     // curvature: of the measured error, which steers the size of the blocks
+    bool renumber = false;       // curvature: a copy of the rows' indices with the frequent features in front
+    int places = 4096;           // curvature: features, the most frequent ones, that its directions may have
     double frequent = 0.1;       // asynchronous: the share of rows that makes a feature frequent
     std::int64_t sample = 1000;  // and the rows it is estimated from
 };
@@ -91,6 +94,7 @@ struct Workspace {
     Order order;
     Model<V> model;
     const Kernels& kernels;
+    const FeatureOrder* features = nullptr;  // that the rows number theirs by; null: as the caller does
     std::int64_t pass = 0;
 };
 

@@ -70,23 +70,23 @@ void multiply_sample(const SampleView<V>& sample, std::int64_t places, int inner
     }
 }
 
-// The chain of single weights in a round of `count` blocks that all started from scale × w: v ← keep_p × factor × v +
-// (scale_p × end_p − scale × w), block by block; out = v at the end.
+// The chain of single weights in a round of `count` blocks, v ← keep_p × factor × v + (scale_p × end_p − before_p × w),
+// block by block, where before_p × w is where block p would have ended without its rows; out = v at the end.
 template <class V>
-void chain_weights(const V* const* ends, const V* scales, const V* keeps, int count, const V* w, V scale,
+void chain_weights(const V* const* ends, const V* scales, const V* keeps, const V* befores, int count, const V* w,
                    const V* factors, std::int64_t begin, std::int64_t end, V* out) {
     constexpr int lanes = vector_lanes<V>;
     std::int64_t i = begin;
     for (; i + lanes <= end; i += lanes) {
-        const auto from = load<V, lanes>(w + i) * scale, factor = load<V, lanes>(factors + i);
-        auto v = load<V, lanes>(ends[0] + i) * scales[0] - from;
-        for (int p = 1; p < count; ++p) v = v * (factor * keeps[p]) + (load<V, lanes>(ends[p] + i) * scales[p] - from);
+        const auto from = load<V, lanes>(w + i), factor = load<V, lanes>(factors + i);
+        Vector<V, lanes> v{};
+        for (int p = 0; p < count; ++p)
+            v = v * (factor * keeps[p]) + (load<V, lanes>(ends[p] + i) * scales[p] - from * befores[p]);
         store<V, lanes>(out + (i - begin), v);
     }
     for (; i < end; ++i) {
-        const V from = w[i] * scale;
-        V v = ends[0][i] * scales[0] - from;
-        for (int p = 1; p < count; ++p) v = v * (factors[i] * keeps[p]) + (ends[p][i] * scales[p] - from);
+        V v{};
+        for (int p = 0; p < count; ++p) v = v * (factors[i] * keeps[p]) + (ends[p][i] * scales[p] - w[i] * befores[p]);
         out[i - begin] = v;
     }
 }

@@ -41,15 +41,18 @@ SYMSGD_INLINE V curvature(const L& loss, V p, V y, V g) {
         return loss.curvature(p, y);
 }
 
-// ∂u/∂p of a step u = −size × weight × g where the gradient jumps: the secant of g over the distance that predictions
-// may be off, which is at least half of what this very step moves its own prediction (`reach`), and never so steep that
-// the step's derivative would overshoot.
 template <class L>
-SYMSGD_INLINE double soft_response(const L& loss, double p, double y, double factor, double reach, double drift) {
+constexpr bool jumps = requires { L::jumps; };
+
+// ∂g/∂p where the gradient jumps: its secant over the distance that predictions may be off, which is at least half of
+// what this very step moves its own prediction (`reach`), and never so steep that the step's derivative would
+// overshoot.
+template <class L>
+SYMSGD_INLINE double soft_slope(const L& loss, double p, double y, double reach, double drift) {
     const double delta = greater(drift, 0.5 * reach);
     if (!(delta > 0.0)) return 0.0;
     const double slope = (loss.gradient(p + delta, y) - loss.gradient(p - delta, y)) / (2.0 * delta);
-    return factor * (reach > 0.0 ? lesser(slope, 1.0 / reach) : slope);
+    return reach > 0.0 ? lesser(slope, 1.0 / reach) : slope;
 }
 
 // What a row has come to when its scores are known, and where its steps go.
@@ -104,12 +107,13 @@ SYMSGD_INLINE void decide_steps(const Loss& loss, const Scored<V>& scored) {
             lane.factor = -size * weight;
             lane.response = g != 0 && (!first || size < lane.step_size) ? -weight / whole : 0.0;
         } else if (scored.tangents) {
-            if (rule.soft_curvature) {
+            if (jumps<Loss> && rule.soft_curvature) {
                 const double reach = -lane.factor * (scored.square + (rule.fit_intercept ? rule.intercept_decay : 0.0));
-                lane.response = soft_response(loss, static_cast<double>(p), y, lane.factor, reach, lane.drift);
+                lane.slope = soft_slope(loss, static_cast<double>(p), y, reach, lane.drift);
             } else {
-                lane.response = lane.factor * static_cast<double>(curvature(loss, p, static_cast<V>(y), g));
+                lane.slope = static_cast<double>(curvature(loss, p, static_cast<V>(y), g));
             }
+            if (!usual) lane.response = lane.factor * lane.slope;
         }
     }
 }

@@ -38,9 +38,10 @@ struct Loop {
     // a single number a feature has no tangents, and neither have weights that everybody writes
     static constexpr bool may_have_tangents = !single && home != Home::shared;
 
-    const Rows& rows;
-    const Block& block;
-    const Rule& rule;
+    // copies, so that the compiler knows that no weight the loop stores changes them
+    const Rows rows;
+    const Block block;
+    const Rule rule;
     ModelView<V>& model;
     Lane* lanes;
     const std::size_t ahead = fetch_distance(rows);
@@ -58,6 +59,8 @@ struct Loop {
     SYMSGD_INLINE std::int64_t stride() const { return one ? panel : model.stride; }
     SYMSGD_INLINE int group() const { return single ? 1 : one ? panel : model.group; }
     SYMSGD_INLINE int tangents() const { return may_have_tangents ? model.tangents : 0; }
+    // one class has several numbers only if it has tangents, or columns of a penalty that is not usual
+    SYMSGD_INLINE bool has_tangents() const { return may_have_tangents && one && usual ? true : tangents() > 0; }
     SYMSGD_INLINE auto weights() const {
         if constexpr (home == Home::shared)
             return Relaxed<V>{model.weights};
@@ -71,6 +74,7 @@ struct Loop {
     bool halves() const { return keeps_state && rule.penalty.kind == PenaltyKind::halves; }
     bool averages() const { return keeps_state && rule.average_from > 0.0; }
     bool adaptive() const { return keeps_state && model.gathered != nullptr; }
+    bool soft_curvature() const { return may_have_tangents && (!known_loss || jumps<L>) && rule.soft_curvature; }
     bool passive_aggressive() const { return !usual && is_passive_aggressive(rule.schedule); }
 
     SYMSGD_INLINE void run() {
@@ -128,18 +132,18 @@ struct Loop {
         predict(row, raw, margin);
         fetch_from(i);  // while the step waits for its score
         double square = 0.0;
-        if (passive_aggressive() || (may_have_tangents && rule.soft_curvature)) {
+        if (passive_aggressive() || soft_curvature()) {
             square = square_norm(row);
             // scikit-learn's PA-I skips rows without features altogether, but counts their loss
             if (rule.schedule.kind == ScheduleKind::passive_aggressive1 && square == 0.0) square = -1.0;
         }
-        const Scored<V> scored{block,      rule, lanes,  classes(), group(), tangents() > 0,
+        const Scored<V> scored{block,      rule, lanes,  classes(), group(), has_tangents(),
                                adaptive(), i,    margin, square,    step};
         if constexpr (known_loss)
             decide_steps<one, usual>(L{rule.loss.parameter}, scored);
         else
             decide_any(scored);
-        return square >= 0.0;
+        return usual || square >= 0.0;
     }
 
     template <class Row>
@@ -149,7 +153,7 @@ struct Loop {
                 raw[0] = dot(row.common, weights());
             else
                 for (std::int64_t at = 0; at < stride(); at += panel)
-                    dot_panel<panel, 4>(row.common, weights(), stride(), at, raw + at);
+                    dot_panel<panel, 4>(row.common, weights(), 1, at, raw + at);
             predict_rare(row.rare, margin);
         } else if constexpr (single) {
             raw[0] = dot(row, weights());
@@ -165,7 +169,7 @@ struct Loop {
             } else {
                 intercept = static_cast<V>(lanes[c].intercept);
             }
-            if constexpr (home == Home::split) intercept += margin[c] * static_cast<V>(lanes[c].rare_scale);
+            if constexpr (home == Home::split) intercept += margin[c] * static_cast<V>(lanes[c].rare * lanes[c].scale);
             margin[c] = raw[c * group()] * static_cast<V>(lanes[c].scale) + intercept;
         }
     }
@@ -173,7 +177,8 @@ struct Loop {
     template <class Row>
     SYMSGD_INLINE void predict_rare(const Row& rare, V* margin) {
         if (one) {
-            margin[0] = dot(rare, Relaxed<V>{model.rare});
+            const Relaxed<V> shared{model.rare};
+            margin[0] = rare.count < short_row<V> ? dot_rest(rare, 0, shared) : dot(rare, shared);
         } else {
             for (int c = 0; c < classes(); ++c) margin[c] = 0;
             for (std::int64_t j = 0; j < rare.count; ++j)
@@ -208,36 +213,40 @@ struct Loop {
         const double scale = lane.scale;
         if (rule.penalty.l2 != 0.0) decay(lane, c, raw);
         const V own_step = step[0] * static_cast<V>(lane.factor * lane.inverse);
-        if (tangents() > 0)
+        if (has_tangents())
             plan_tangents(lane, c, raw, step, scale, own_step);
         else
             step[0] = own_step;
         return move;
     }
 
+    SYMSGD_INLINE static bool tangents_move(const Lane& lane) { return (usual ? lane.slope : lane.response) != 0.0; }
+
     // The tangents of a step: δu = ∂u/∂p δp, δp = x·(M A) + (its intercept's row), which then moves by κ δu. The step
     // of the weight itself goes in front of them here, in the register: the loads of all of them together would have to
-    // wait for a store of its own.
+    // wait for a store of its own. The slope of the gradient is known last, and the weight of the next row's score
+    // waits for it in that register: everything else is multiplied before.
     SYMSGD_INLINE void plan_tangents(Lane& lane, int c, const V* raw, V* step, double scale, V own_step) {
         constexpr int lanes_at_once = one ? smallest(panel, vector_lanes<V>) : smallest(4, vector_lanes<V>);
         using Few = Vector<V, lanes_at_once>;
         V* intercepts = model.tangent_intercepts + c * group();
         const V before = static_cast<V>(scale), inverse = static_cast<V>(lane.inverse);
         const V kappa = static_cast<V>(rule.fit_intercept ? rule.intercept_decay : 0.0);
-        Few response = Few{} + static_cast<V>(lane.response);
-        response[0] = 0;
+        const V factor = static_cast<V>(usual ? lane.factor : lane.response);
+        const V slope = usual ? static_cast<V>(lane.slope) : V{1};
         for (int k = 0; k < group(); k += lanes_at_once) {
             const Few at = load<V, lanes_at_once>(intercepts + k);
-            const Few move = (load<V, lanes_at_once>(raw + k) * before + at) * response;
-            Few steps = move * inverse;
+            const Few move = (load<V, lanes_at_once>(raw + k) * before + at) * factor;
+            Few steps = move * inverse * slope, moved = at + move * kappa * slope;
             if (k == 0) {
                 steps[0] = own_step;
-                response[0] = static_cast<V>(lane.response);
+                moved[0] = 0;
             }
             store<V, lanes_at_once>(step + k, steps);
-            store<V, lanes_at_once>(intercepts + k, at + move * kappa);
+            store<V, lanes_at_once>(intercepts + k, moved);
         }
-        for (int k = model.tangents + 1; k <= model.tangents + model.diagonal; ++k) step[k] = intercepts[k] = 0;
+        if constexpr (!usual)
+            for (int k = model.tangents + 1; k <= model.tangents + model.diagonal; ++k) step[k] = intercepts[k] = 0;
     }
 
     SYMSGD_INLINE double intercept_move(const Lane& lane, double u) const {
@@ -265,10 +274,6 @@ struct Loop {
         const double smallest_scale = averages() ? 1e-3 : sizeof(V) == 4 ? 1e-6 : 1e-9;
         const double keep = greater(0.0, 1.0 - lane.step_size * rule.penalty.l2);
         lane.scale *= keep;
-        if (home == Home::split) {
-            lane.rare_scale *= keep;
-            lane.rare_inverse /= keep;
-        }
         if (rule.track_norms) {
             lane.norm2 *= keep * keep;
             lane.norm1 *= keep;
@@ -289,7 +294,7 @@ struct Loop {
         if (!halves()) {
             bool any = false;
             for (int c = 0; c < classes(); ++c)
-                any |= step[c * group()] != 0 || (tangents() > 0 && lanes[c].response != 0.0);
+                any |= step[c * group()] != 0 || (has_tangents() && tangents_move(lanes[c]));
             if (any) move_weights(row, raw, step);
         }
         if constexpr (keeps_state) {
@@ -317,7 +322,7 @@ struct Loop {
                 add(row.common, step[0], weights());
             else
                 for (std::int64_t at = 0; at < stride(); at += panel)
-                    add_panel<panel, 4>(row.common, step + at, weights(), stride(), at);
+                    add_panel<panel, 4>(row.common, step + at, weights(), 1, at);
             move_rare(row.rare, step);
         } else {
             if constexpr (keeps_state) {
@@ -344,13 +349,12 @@ struct Loop {
     template <class Row>
     SYMSGD_INLINE void move_rare(const Row& rare, const V* step) {
         if (one) {
-            add(rare, static_cast<V>(step[0] * static_cast<V>(lanes[0].scale * lanes[0].rare_inverse)),
-                Relaxed<V>{model.rare});
+            add(rare, step[0] * static_cast<V>(lanes[0].rare_inverse), Relaxed<V>{model.rare});
         } else {
             for (std::int64_t j = 0; j < rare.count; ++j)
                 for (int c = 0; c < classes(); ++c)
                     raise(Relaxed<V>{model.rare}, feature(rare, j) * model.rare_stride + c,
-                          step[c * group()] * static_cast<V>(lanes[c].scale * lanes[c].rare_inverse) * rare.value[j]);
+                          step[c * group()] * static_cast<V>(lanes[c].rare_inverse) * rare.value[j]);
         }
     }
 

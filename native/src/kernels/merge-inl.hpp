@@ -55,7 +55,9 @@ void correct(const ModelView<V>& model, const V* initial, const V* v, V* out) {
 }
 
 // Entries of A: ±√(3/k) with probability 1/6 each, else 0, in `rows` rows of `columns` numbers, `stride` apart. Sixteen
-// generators (xorshift) draw them side by side, as many whatever the instruction set, so that all draw the same.
+// generators (xorshift) draw them side by side, as many whatever the instruction set, so that all draw the same. Where
+// one is drawn too many, it goes into the number behind the row's, in all rows but the last: a weight, which the caller
+// writes afterwards.
 template <class V>
 void draw_projection(const std::uint32_t* seeds, std::int64_t rows, int columns, std::int64_t stride, int k, V* out) {
     constexpr int lanes = vector_lanes<V>, parts = 16 / lanes;
@@ -63,19 +65,26 @@ void draw_projection(const std::uint32_t* seeds, std::int64_t rows, int columns,
     const V size = static_cast<V>(__builtin_sqrt(3.0 / k));
     Vector<std::uint32_t, lanes> state[parts];
     for (int part = 0; part < parts; ++part) state[part] = load<std::uint32_t, lanes>(seeds + part * lanes);
+    const auto draw = [&](V* to) {
+        for (int part = 0; part < parts; ++part) {
+            auto& number = state[part];
+            number ^= number << 13;
+            number ^= number >> 17;
+            number ^= number << 5;
+            const auto sign = ((number < 2 * sixth) & 1) - ((number < sixth) & 2);
+            store<V, lanes>(to + part * lanes, __builtin_convertvector(sign, Vector<V, lanes>) * size);
+        }
+    };
     for (std::int64_t i = 0; i < rows; ++i) {
         for (int at = 0; at < columns; at += 16) {
-            V entries[16];
-            for (int part = 0; part < parts; ++part) {
-                auto& number = state[part];
-                number ^= number << 13;
-                number ^= number >> 17;
-                number ^= number << 5;
-                const auto sign = ((number < 2 * sixth) & 1) - ((number < sixth) & 2);
-                store<V, lanes>(entries + part * lanes, __builtin_convertvector(sign, Vector<V, lanes>) * size);
+            V* to = out + i * stride + at;
+            if (columns - at >= (i + 1 < rows ? 15 : 16)) {
+                draw(to);
+            } else {
+                V entries[16];
+                draw(entries);
+                std::memcpy(to, entries, sizeof(V) * static_cast<std::size_t>(smallest(16, columns - at)));
             }
-            std::memcpy(out + i * stride + at, entries,
-                        sizeof(V) * static_cast<std::size_t>(smallest(16, columns - at)));
         }
     }
 }

@@ -25,6 +25,8 @@ template <class V>
     lane.sizes *= lane.scale;
     lane.folded_sum += lane.folded * lane.average_scales;
     lane.folded *= lane.scale;
+    lane.rare *= lane.scale;
+    lane.rare_inverse /= lane.scale;
     lane.average_scales = 0.0;
     lane.scale = 1.0;
     lane.inverse = 1.0;

@@ -58,7 +58,8 @@ template <class V, class I>
 SYMSGD_INLINE void prefetch(const SparseRows<V, I>& rows, std::int64_t r, std::int64_t later) {
     const I start = rows.start[r];
     prefetch_entries(rows.index + start, rows.value + start, static_cast<std::int64_t>(rows.start[r + 1] - start));
-    __builtin_prefetch(rows.start + later);
+    // where it ends: where it begins has mostly been fetched as the end of the row stored before it
+    __builtin_prefetch(rows.start + later + 1);
 }
 
 // Rows to fetch ahead: enough time for the memory to answer, few enough for the first-level cache to keep them.
@@ -92,10 +93,26 @@ SYMSGD_INLINE void prefetch(const DenseRows<V>& rows, std::int64_t r, std::int64
     for (std::int64_t b = 0; b < bytes && b < 4096; b += 64) __builtin_prefetch(value + b);
 }
 
-// x·w of one model. Here and below, w is Plain or Relaxed.
+// Sparse rows are walked this many entries at a time; a shorter one is all rest.
+template <class V>
+constexpr int short_row = 16 / static_cast<int>(sizeof(V));
+
+// x·w of the rest of a row, from entry j on. Here and below, w is Plain or Relaxed.
+template <class V, class I, class W>
+SYMSGD_INLINE V dot_rest(const SparseRow<V, I>& row, std::int64_t j, const W& w) {
+    V rest = 0;
+    if (j < row.count) rest = row.value[j] * w.get(row.index[j]);
+    if constexpr (short_row<V> > 2) {
+        if (j + 1 < row.count) rest += row.value[j + 1] * w.get(row.index[j + 1]);
+        if (j + 2 < row.count) rest += row.value[j + 2] * w.get(row.index[j + 2]);
+    }
+    return rest;
+}
+
+// x·w of one model.
 template <class V, class I, class W>
 SYMSGD_INLINE V dot(const SparseRow<V, I>& row, const W& w) {
-    constexpr int lanes = 16 / static_cast<int>(sizeof(V));
+    constexpr int lanes = short_row<V>;
     constexpr auto each = std::make_index_sequence<lanes>();
     const I* index = row.index;
     const V* value = row.value;
@@ -110,13 +127,7 @@ SYMSGD_INLINE V dot(const SparseRow<V, I>& row, const W& w) {
         even += gather(w, index + j, each) * load<V, lanes>(value + j);
         j += lanes;
     }
-    V rest = 0;
-    if (j < count) rest = value[j] * w.get(index[j]);
-    if constexpr (lanes > 2) {
-        if (j + 1 < count) rest += value[j + 1] * w.get(index[j + 1]);
-        if (j + 2 < count) rest += value[j + 2] * w.get(index[j + 2]);
-    }
-    return sum<V, lanes>(even + odd) + rest;
+    return sum<V, lanes>(even + odd) + dot_rest(row, j, w);
 }
 
 template <class V, class W>
@@ -173,6 +184,15 @@ SYMSGD_INLINE void add(const DenseRow<V>& row, V u, const W& w) {
     for (; j < row.count; ++j) raise(w, j, row.value[j] * u);
 }
 
+// terms(0) + … + terms(count − 1), by halves.
+template <int count, int first = 0, class Terms>
+SYMSGD_INLINE auto add_up(const Terms& terms) {
+    if constexpr (count == 1)
+        return terms(first);
+    else
+        return add_up<count / 2, first>(terms) + add_up<count / 2, first + count / 2>(terms);
+}
+
 // Several numbers a feature at once: `panel` of them lie side by side at w[feature × stride + at]. `sums` of them are
 // independent, so that additions do not wait for one another.
 template <int panel, int sums = 2, class Row, class W, class V>
@@ -192,10 +212,8 @@ SYMSGD_INLINE void dot_panel(const Row& row, const W& w, std::int64_t stride, st
         const std::int64_t last = feature(row, j) * stride + at;
         for (int k = 0; k < parts; ++k) total[0][k] += w.template get_vector<lanes>(last + k * lanes) * row.value[j];
     }
-    for (int k = 0; k < parts; ++k) {
-        for (int s = 1; s < sums; ++s) total[0][k] += total[s][k];
-        store<V, lanes>(scores + k * lanes, total[0][k]);
-    }
+    for (int k = 0; k < parts; ++k)
+        store<V, lanes>(scores + k * lanes, add_up<sums>([&](int s) { return total[s][k]; }));
 }
 
 // `entries` are taken in one turn of the loop.
@@ -205,22 +223,23 @@ SYMSGD_INLINE void add_panel(const Row& row, const V* u, const W& w, std::int64_
     constexpr int parts = panel / lanes;
     Vector<V, lanes> step[parts];
     for (int k = 0; k < parts; ++k) step[k] = load<V, lanes>(u + k * lanes);
-    const auto add_entry = [&](std::int64_t first, V x) {
+    const auto add_entry = [&](std::int64_t first, Vector<V, lanes> x) {
+        const W entry{w.weights + first};
         for (int k = 0; k < parts; ++k)
-            w.template set_vector<lanes>(first + k * lanes,
-                                         w.template get_vector<lanes>(first + k * lanes) + step[k] * x);
+            entry.template set_vector<lanes>(k * lanes, entry.template get_vector<lanes>(k * lanes) + step[k] * x);
     };
     std::int64_t j = 0;
     if constexpr (entries > 1) {
         for (; j + entries <= row.count; j += entries) {
             std::int64_t features[entries];
-            V x[entries];  // read before anything is stored, which might be the same memory as far as compilers know
-            read_indices<entries>(row.index + j, features);
-            for (int e = 0; e < entries; ++e) x[e] = row.value[j + e];
+            // read before anything is stored, which might be the same memory as far as compilers know
+            Vector<V, lanes> x[entries];
+            for (int e = 0; e < entries; ++e) features[e] = feature(row, j + e);
+            for (int e = 0; e < entries; ++e) x[e] = broadcast<V, lanes>(row.value[j + e]);
             for (int e = 0; e < entries; ++e) add_entry(features[e] * stride + at, x[e]);
         }
     }
-    for (; j < row.count; ++j) add_entry(feature(row, j) * stride + at, row.value[j]);
+    for (; j < row.count; ++j) add_entry(feature(row, j) * stride + at, broadcast<V, lanes>(row.value[j]));
 }
 
 template <class Row>

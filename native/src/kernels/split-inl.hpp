@@ -35,7 +35,7 @@ SYMSGD_INLINE void prefetch(const SplitRows<V, I>& rows, std::int64_t r, std::in
     const I start = rows.start[2 * r];
     const auto count = static_cast<std::int64_t>(rows.start[2 * r + 2] - start);
     prefetch_entries<3>(rows.index + start, rows.value + start, count);
-    __builtin_prefetch(rows.start + 2 * later);
+    __builtin_prefetch(rows.start + 2 * later + 2);  // where it ends: see prefetch of sparse rows
 }
 
 template <class V, class I>

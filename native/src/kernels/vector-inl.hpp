@@ -54,6 +54,12 @@ SYMSGD_INLINE void store(V* to, Vector<V, N> v) {
     std::memcpy(to, &v, sizeof v);
 }
 
+// The number x in every lane. (Zero plus x would be an addition: it makes 0 of −0.)
+template <class V, int N>
+SYMSGD_INLINE Vector<V, N> broadcast(V x) {
+    return x - Vector<V, N>{};
+}
+
 // Adds the lanes up by halves, so that the sum waits for log2 N additions and no more.
 template <class V, int N>
 SYMSGD_INLINE V sum(Vector<V, N> v) {

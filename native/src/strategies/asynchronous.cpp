@@ -97,7 +97,9 @@ private:
     bool run_block(Workspace<Rows>& work, AnySeat& seat, ModelView<V> target, std::int64_t block,
                    const Stopped& stopped, PassSums& sums) {
         const std::int64_t size = work.spec.strategy.block_size, first = block * size;
-        seat.prepare(work, order_.at(first), std::min(size, order_.count() - first));
+        // the first rows of the next block are fetched too: one thread goes on with it, several lose next to nothing
+        const std::int64_t left = order_.count() - first;
+        seat.prepare(work, order_.at(first), std::min(size, left), left);
         pull(work, seat, target, block);
         if (!train(work, seat, block, stopped)) return false;
         const std::unique_lock lock(merging_);
@@ -164,16 +166,16 @@ public:
     void run_pass(Workspace<Rows>& work, const ShouldStop& should_stop, PassSums& sums) override {
         const int threads = work.spec.strategy.threads;
         this->order_.write(work, threads);
-        if (!common_) {
-            frequent_ = find_frequent(work.rows, this->order_, work.spec.strategy);
-            sorted_.copy(work.rows, frequent_, threads);
-        }
         ModelView<V> shared = work.model.view();
+        if (!common_) frequent_ = find_frequent(work.rows, this->order_, work.spec.strategy);
+        if (!common_ || common_->classes() != shared.classes) {
+            const ModelNeeds needs = with_columns({}, this->shape(work), frequent_.count());
+            sorted_.copy(work.rows, frequent_, stride_for(shared.classes, needs), threads);
+            common_.emplace(sorted_.view().commons, shared.classes, ModelNeeds{});
+        }
         fold_scales(shared, threads);
         clock_.wind(work.spec.rule, shared, shared.t, this->order_.count(), work.spec.strategy.block_size, threads);
         const auto features = static_cast<std::int64_t>(frequent_.features.size());
-        if (!common_ || common_->classes() != shared.classes)
-            common_.emplace(sorted_.view().commons, shared.classes, ModelNeeds{});
         ModelView<V> common = common_->view();
         for (int c = 0; c < shared.classes; ++c) {
             common.lanes[c] = shared.lanes[c];

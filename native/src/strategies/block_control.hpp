@@ -13,6 +13,8 @@ namespace symsgd {
 
 class BlockControl {
 public:
+    static constexpr int fewest_between = 4;  // rounds from one check to the next
+
     // `fixed` rows a block, or 0 to follow the error; `least` is the smallest block that is worth a round, `most` the
     // largest that leaves a few rounds in a pass.
     void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, double tolerance) {
@@ -45,12 +47,13 @@ public:
         since_ = between_;
     }
     bool check_due() const { return since_ >= between_; }
+    bool unproven() const { return between_ == fewest_between; }  // no check of blocks of this size has been fine
+    bool adapts() const { return adapts_; }
     void end_round() { ++since_; }
 
-    // `far`: refinement was given up.
-    void steer(double error, bool far, std::int64_t rows_done) {
+    void steer(double error, std::int64_t rows_done) {
         since_ = 0;
-        const bool fine = !far && error <= tolerance_;
+        const bool fine = error <= tolerance_;
         if (fine) between_ = std::min(2 * between_, most_between);
         if (!adapts_) return;
         if (fine && error < 0.5 * tolerance_) {
@@ -62,15 +65,22 @@ public:
             rows_ /= 2;
             check_next();
         } else if (!fine) {
-            stretch_ = std::min(std::max(2 * stretch_, 64 * rows_), 64 * most_);
+            stretch_ = std::min(std::max(2 * stretch_, 16 * rows_), 64 * most_);
             train_alone_until(rows_done + stretch_);
             check_next();
         }
     }
 
+    // A merge has done harm: its rows, up to this one, are trained alone, and blocks are halved where that may be.
+    void harmed(std::int64_t until) {
+        train_alone_until(until);
+        check_next();
+        if (adapts_ && rows_ / 2 >= least_) rows_ /= 2;
+    }
+
 private:
     static constexpr std::int64_t first = 32;
-    static constexpr int fewest_between = 4, most_between = 64;  // rounds from one check to the next
+    static constexpr int most_between = 64;
 
     bool adapts_ = true;
     double tolerance_ = 0.0;

@@ -1,13 +1,15 @@
 // Rounds merged by the curvature combiner: MR-SymSGD with nothing beside the weights in the inner loop.
 //
-// Blocks of a round start from the same model and are merged as curvature_merge.hpp says. A *sweep* of refinement
-// trains them again, each from where the chain says that its predecessor ended (parareal: SGD is the fine propagator,
-// the merge the coarse one): as many sweeps as a round has blocks, less one, are sequential SGD, for every loss. What a
-// sweep changes is the error of the merge before it. Some rounds are checked by a sweep, and the error found steers the
-// size of the blocks (block_control.hpp); a round that a few sweeps do not settle is trained by one thread instead.
+// Blocks of a round start from the same model and are merged as curvature_merge.hpp says. Now and then a merge is
+// *checked*: its last block, the one that started from furthest behind, is trained once more from where the chain says
+// that its predecessor ended, beside the blocks of the next round. How far it ends from the merged model is the error
+// that steers the size of the blocks (block_control.hpp); where no size will do, one thread goes on alone.
 //
-// Under it all lies a net: the loss of a few rows before and after a merge. A merge that has done harm is undone, and
-// its round begun again and refined.
+// Asked for it, a round is refined by *sweeps*: all blocks are trained again from where the chain says (parareal: SGD is
+// the fine propagator, the merge the coarse one). As many sweeps as a round has blocks, less one, are sequential SGD,
+// for every loss. What a sweep changes is the error of the merge before it.
+//
+// Under it all lies a net (curvature_net.hpp). A merge that has done harm is undone, and one thread trains its rows.
 //
 // Blocks, not threads, define the result: same seed and number of threads, same bits.
 #include <atomic>
@@ -15,16 +17,17 @@
 
 #include "block_control.hpp"
 #include "curvature_merge.hpp"
+#include "curvature_net.hpp"
 
 namespace symsgd {
 
 namespace {
 
-constexpr std::int64_t probe_rows = 256;    // that errors are measured by
-constexpr std::int64_t net_entries = 8192;  // of the rows that every merge is judged by
-constexpr double harm = 2.0;                // a merge that makes their loss so many times larger is undone
-constexpr int most_sweeps = 3;              // before a round is left to one thread
-constexpr int many_threads = 8;             // from here on a round has two blocks a thread, so that a slow one has one
+constexpr std::int64_t probe_rows = 256;  // that errors are measured by
+constexpr int many_threads = 8;           // from here on a round has two blocks a thread, so that a slow one has one
+constexpr double hopeless = 0.5;          // an error with which no merge of blocks of a new size is accepted
+constexpr double small_scale = 2e-3;      // a model's scale is made 1 again from here on, long before a block would do so
+constexpr double strong_decay = 0.5;      // what is left of a weight after a round that no merge can wait for
 
 template <class Rows>
 class CurvatureRounds final : public Strategy<Rows> {
@@ -33,8 +36,8 @@ class CurvatureRounds final : public Strategy<Rows> {
 public:
     void run_pass(Workspace<Rows>& work, const ShouldStop& should_stop, PassSums& sums) override {
         begin_pass(work);
-        Crew crew;
-        crew.run(static_cast<int>(std::min<std::int64_t>(work.spec.strategy.cores, width_)), [&](Crew::Member& member) {
+        const auto threads = std::min<std::int64_t>(work.spec.strategy.cores, width_);
+        crew_.run(static_cast<int>(threads), [&](Crew::Member& member) {
             Poll poll(should_stop);
             const auto stopped = [&] {
                 if (member.number == 0 && poll()) stop_ = true;
@@ -43,11 +46,14 @@ public:
             member.alone([&] { decide_next(work); });
             // what is looked at between phases changes within them alone, so that all threads go the same way
             while (at_ < order_.count() && !halted_) {
+                if (waiting_ && (alone_ || plain_)) flush(member, work);
                 if (alone_)
                     run_alone(member, work, stopped);
                 else
                     run_round(member, work, stopped);
             }
+            if (check_.pending && !halted_) check_alone(member, work, stopped);
+            if (waiting_) flush(member, work);  // a pass that was stopped
         });
         sums.stopped = stop_;
         sums.rows = at_;
@@ -74,7 +80,7 @@ private:
         const std::int64_t rows = width_ > 1 ? control_.block(rows_done_, order_.count() - at_, width_) : 0;
         alone_ = rows == 0;
         if (!alone_) return plan(work, rows);
-        if (to_be_judged_) judge_last(work, net_loss(work, work.model.view(), 0, 1));
+        if (to_be_judged_) judge_last(work, net_.loss(work, 0, 1));
     }
 
     void plan(Workspace<Rows>& work, std::int64_t rows) {
@@ -83,19 +89,42 @@ private:
              begin += rows)
             pieces_.push_back({begin, std::min(rows, order_.count() - begin), t_ + static_cast<double>(begin)});
         const Rule& rule = work.spec.rule;
-        std::vector<double> keep, steps;
+        RoundOfBlocks round;
+        round.count = static_cast<int>(pieces_.size());
+        round.refined = asked_ > 0 && pieces_.size() > 1;
+        double left = 1.0, smallest = 1.0;  // of a weight after this round, and the scale of the model then
         for (const Lane& lane : work.model.lanes()) {
-            double sum = 0.0;
+            double sum = 0.0, kept = 1.0;
             for (std::size_t p = 0; p < pieces_.size(); ++p) {
                 const double of_block = about_steps(rule.schedule, lane.step_size, pieces_[p]);
-                keep.push_back(std::exp(-rule.penalty.l2 * of_block));
+                round.keep.push_back(std::exp(-rule.penalty.l2 * of_block));
+                kept *= round.keep.back();
                 if (p > 0) sum += of_block;
             }
-            steps.push_back(sum / std::max(1.0, static_cast<double>(pieces_.size() - 1)));
+            round.steps.push_back(sum / std::max(1.0, static_cast<double>(pieces_.size() - 1)));
+            left = std::min(left, kept);
+            smallest = std::min(smallest, kept * lane.scale);
         }
-        checking_ = watches_ && (control_.check_due() || suspect_);
-        refining_ = (checking_ || asked_ > 0) && pieces_.size() > 1;
-        merge_.begin_round(static_cast<int>(pieces_.size()), std::move(keep), std::move(steps), refining_);
+        plain_ = round.plain = round.refined || left < strong_decay;
+        follow_levels(rows);
+        const bool last = pieces_.back().begin + pieces_.back().rows == order_.count();
+        round.fresh_scale = plain_ || smallest < small_scale;
+        round.reach = last || together_ || round.fresh_scale ? work.rows.features : merge_.levels.due(++round_number_);
+        fresh_ = round.fresh_scale;
+        refining_ = round.refined;
+        checking_ = watches_ && pieces_.size() > 1 && !check_.pending && control_.check_due();
+        urgent_ = checking_ && control_.unproven();
+        if (urgent_) round.reach = work.rows.features;  // so that nothing is lost if it is undone
+        reach_ = round.reach;
+        merge_.begin_round(std::move(round), cold_);
+    }
+
+    void follow_levels(std::int64_t rows) {
+        if (rows == level_rows_ || together_) return;
+        level_rows_ = rows;
+        merge_.levels.follow(rows * width_);
+        merge_.levels_changed();
+        cold_ = std::min(cold_, merge_.levels.every_round());
     }
 
     // The sum of a block's step sizes, by Simpson's rule: a sum over all rows would hold up everybody else.
@@ -110,6 +139,7 @@ private:
 
     template <class Stopped>
     void run_alone(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
+        if (check_.pending) check_alone(member, work, stopped);
         member.phase(
             1,
             [&](std::int64_t) {
@@ -118,6 +148,7 @@ private:
                 done_ = train(work, work.model, {at_, rows, t_ + static_cast<double>(at_)}, stopped);
             },
             [&] {
+                in_step_ = false;
                 at_ += done_;
                 rows_done_ += done_;
                 alone_rows_ += done_;
@@ -149,18 +180,28 @@ private:
     template <class Stopped>
     void run_round(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
         if (rows_done_ >= next_spectrum_) estimate(member, work);
-        train_blocks(member, work, 0, stopped);
+        if (merge_.stale())
+            member.phase(
+                merge_.slices, [&](std::int64_t slice) { merge_.renew_factors(slice); },
+                [&] { merge_.factors_renewed(); });
+        train_blocks(member, work, stopped);
         if (halted_ || harmed_) return;
         if (refining_) return refine(member, work, stopped);
+        const bool urgent = urgent_;  // the end of a round plans the next
         member.phase(
-            merge_.slices, [&](std::int64_t slice) { merge_.finish(work, slice, before_.data()); },
+            merge_.slices,
+            [&](std::int64_t slice) {
+                merge_.finish(work, slice, before_.data(), checking_ ? check_.model.get() : nullptr);
+            },
             [&] {
-                merge_.factors_renewed();
+                const int blocks = static_cast<int>(pieces_.size());
+                if (checking_) aim_check(work, blocks);
                 for (int c = 0; c < work.model.classes(); ++c)
-                    next_intercepts_[static_cast<std::size_t>(c)] = merge_.merged_intercept(work, c, nullptr);
+                    next_intercepts_[static_cast<std::size_t>(c)] = merge_.merged_intercept(work, c, blocks, nullptr);
                 take_lanes(work);
-                end_round(work);
+                if (!urgent_) end_round(work);
             });
+        if (urgent) check_at_once(member, work, stopped);
     }
 
     void estimate(Crew::Member& member, Workspace<Rows>& work) {
@@ -174,46 +215,192 @@ private:
         });
     }
 
-    // From block `first` on, each from the model; in sweeps (first = 1) from where its replica stands.
+    // Each block from the model; beside them the check of the last round, if there is one.
     template <class Stopped>
-    void train_blocks(Crew::Member& member, Workspace<Rows>& work, std::int64_t first, const Stopped& stopped) {
+    void train_blocks(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
         const auto count = static_cast<std::int64_t>(pieces_.size());
         member.phase(
-            count - first,
+            count + (check_.pending ? 1 : 0),
             [&](std::int64_t task) {
-                const std::int64_t p = first + task;
+                if (task == count) return train_check(work, stopped);
+                const int p = static_cast<int>(task);
                 Model<V>& replica = *merge_.replicas[static_cast<std::size_t>(p)];
-                if (first == 0) {
-                    const ModelView<V> from = work.model.view(), to = replica.view();
-                    replica.lanes() = work.model.lanes();
-                    std::copy_n(from.weights, from.features * from.stride, to.weights);
-                    net_parts_[static_cast<std::size_t>(p)] = net_loss(work, to, p, count);
-                }
-                for (Lane& lane : replica.lanes()) {
-                    lane.loss = 0.0;
-                    lane.likelihood = 1.0;
-                }
-                const Piece& piece = pieces_[static_cast<std::size_t>(p)];
-                if (train(work, replica, piece, stopped) < piece.rows) stop_ = true;
-                merge_.project(work, p);
+                pull(work, replica, p);
+                if (checking_ && task + 1 == count) check_.model->copy(replica);
+                net_parts_[static_cast<std::size_t>(p)] = net_.loss(work, p, count);
+                train_block(work, p, false, stopped);
             },
             [&] {
                 halted_ = stop_;
                 if (halted_) return;
-                if (first == 0) judge_last(work, std::accumulate(net_parts_.begin(), net_parts_.begin() + count, 0.0));
-                if (!harmed_) merge_.chain(first > 0);
+                judge_last(work, std::accumulate(net_parts_.begin(), net_parts_.begin() + count, 0.0));
+                if (harmed_) return;
+                if (check_.pending) judge_check();
+                merge_.chain(work, false);
             });
     }
 
-    // What the lanes have of the merged model, whose weights are in place already, free of any scale.
-    void take_lanes(Workspace<Rows>& work) {
-        for (std::size_t c = 0; c < work.model.lanes().size(); ++c) {
-            Lane& lane = work.model.lanes()[c];
-            before_intercepts_[c] = lane.intercept;
-            before_scales_[c] = lane.scale;
-            lane.intercept = next_intercepts_[c];
-            lane.scale = lane.inverse = 1.0;
+    template <class Stopped>
+    void train_block(Workspace<Rows>& work, int p, bool again, const Stopped& stopped) {
+        Model<V>& replica = *merge_.replicas[static_cast<std::size_t>(p)];
+        for (Lane& lane : replica.lanes()) {
+            lane.loss = 0.0;
+            lane.likelihood = 1.0;
         }
+        const Piece& piece = pieces_[static_cast<std::size_t>(p)];
+        if (train(work, replica, piece, stopped) < piece.rows) stop_ = true;
+        merge_.project(work, p, again);
+    }
+
+    // Brings a replica to where block p starts: at the model, decayed by the penalty of the blocks before. Only what
+    // has been merged since it was last here is copied; what waits is the replica's own.
+    void pull(Workspace<Rows>& work, Model<V>& replica, int p) {
+        const ModelView<V> from = work.model.view(), to = replica.view();
+        replica.lanes() = work.model.lanes();
+        if (!plain_) {
+            for (int c = 0; c < from.classes; ++c) {
+                Lane& lane = replica.lanes()[static_cast<std::size_t>(c)];
+                lane.scale *= merge_.planned_decay(p, c);
+                lane.inverse = 1.0 / lane.scale;
+                lane.folded = 1.0;
+            }
+            if (in_step_)
+                merge_.copy_merged(from.weights, to.weights);
+            else
+                std::copy_n(from.weights, from.features * from.stride, to.weights);
+            return;
+        }
+        for (int c = 0; c < from.classes; ++c) {
+            Lane& lane = replica.lanes()[static_cast<std::size_t>(c)];
+            const V scale = static_cast<V>(lane.scale * merge_.planned_decay(p, c));
+            for (std::int64_t i = c; i < from.features * from.stride; i += from.stride)
+                to.weights[i] = from.weights[i] * scale;
+            lane.scale = lane.inverse = lane.folded = 1.0;
+        }
+    }
+
+    // What the lanes have of the merged model, whose weights are in place already.
+    void take_lanes(Workspace<Rows>& work) {
+        for (int c = 0; c < work.model.classes(); ++c) {
+            Lane& lane = work.model.lanes()[static_cast<std::size_t>(c)];
+            before_intercepts_[static_cast<std::size_t>(c)] = lane.intercept;
+            before_scales_[static_cast<std::size_t>(c)] = lane.scale;
+            lane.intercept = next_intercepts_[static_cast<std::size_t>(c)];
+            lane.scale = refining_ ? 1.0 : merge_.merged_scale(work, c);
+            lane.inverse = 1.0 / lane.scale;
+        }
+    }
+
+    // Merges what waits.
+    void flush(Crew::Member& member, Workspace<Rows>& work) {
+        member.alone([&] { merge_.begin_flush(cold_); });
+        member.phase(
+            merge_.slices, [&](std::int64_t slice) { merge_.finish(work, slice, before_.data(), nullptr); },
+            [&] {
+                nothing_waits(work);
+                in_step_ = false;
+                if (!halted_ && at_ < order_.count()) decide_next(work);
+            });
+    }
+
+    void nothing_waits(const Workspace<Rows>& work) {
+        waiting_ = false;
+        cold_ = together_ ? work.rows.features : merge_.levels.every_round();
+    }
+
+    // ---- the check of a merge
+
+    struct Check {
+        std::unique_ptr<Model<V>> model;  // where the last block of the round should have started, then where it ends
+        Piece piece;
+        std::int64_t reach = 0;  // the features that are compared: those that were merged
+        int blocks = 0;
+        bool pending = false;
+        double error = 0.0;
+    };
+
+    // The weights are in place already.
+    void aim_check(Workspace<Rows>& work, int blocks) {
+        check_.piece = pieces_.back();
+        check_.reach = std::min(cold_, reach_);
+        check_.blocks = blocks;
+        check_.pending = true;
+        for (int c = 0; c < work.model.classes(); ++c)
+            check_.model->lanes()[static_cast<std::size_t>(c)].intercept =
+                merge_.merged_intercept(work, c, blocks - 1, nullptr);
+    }
+
+    // Trains it, and compares what it has come to with the merged model, which nobody changes meanwhile.
+    template <class Stopped>
+    void train_check(Workspace<Rows>& work, const Stopped& stopped) {
+        if (train(work, *check_.model, check_.piece, stopped) < check_.piece.rows) {
+            stop_ = true;
+            return;
+        }
+        const ModelView<V> ended = check_.model->view(), merged = work.model.view();
+        double changed = 0.0, spread = 0.0;
+        for (int c = 0; c < merged.classes; ++c) {
+            double sum = 0.0, squares = 0.0;
+            for (const std::int64_t row : probe_) {
+                const double now = predict(work, row, c, merged), again = predict(work, row, c, ended);
+                changed += (now - again) * (now - again);
+                sum += now;
+                squares += now * now;
+            }
+            spread += spread_of(sum, squares);
+        }
+        // blocks before the last are off by less, as they started from less far behind, and independently of it
+        check_.error = relative(changed, spread) * std::sqrt(0.5 * static_cast<double>(check_.blocks));
+    }
+
+    double predict(const Workspace<Rows>& work, std::int64_t row, int c, const ModelView<V>& model) const {
+        return score(work.rows, row, model.weights + c, model.stride, check_.reach) * model.lanes[c].scale +
+               model.lanes[c].intercept;
+    }
+
+    // where all predictions are alike, their size is what there is to compare with
+    double spread_of(double sum, double squares) const {
+        return std::max(squares - sum * sum / static_cast<double>(probe_.size()), 1e-4 * squares);
+    }
+    static double relative(double changed, double spread) {
+        return changed > 0.0 || !(changed <= 0.0) ? std::sqrt(changed / spread) : 0.0;
+    }
+
+    void judge_check() {
+        check_.pending = false;
+        errors_ += std::isfinite(check_.error) ? check_.error : 1.0;
+        ++checks_;
+        control_.steer(check_.error, rows_done_);
+    }
+
+    // Blocks of a new size: the round counts only once its check has shown that they will do.
+    template <class Stopped>
+    void check_at_once(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
+        member.phase(
+            1, [&](std::int64_t) { train_check(work, stopped); },
+            [&] {
+                halted_ = stop_;
+                if (halted_) return end_round(work);
+                judge_check();
+                // blocks of a given size are the caller's choice, as long as they leave something of the predictions
+                const double limit = 2.0 * work.spec.strategy.tolerance;
+                if (check_.error <= (control_.adapts() ? limit : std::max(limit, hopeless))) return end_round(work);
+                restore(work, true);
+                ++caught_;
+                const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
+                control_.train_alone_until(rows_done_ + (control_.adapts() ? rows : BlockControl::fewest_between * rows));
+                decide_next(work);
+            });
+    }
+
+    template <class Stopped>
+    void check_alone(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
+        member.phase(
+            1, [&](std::int64_t) { train_check(work, stopped); },
+            [&] {
+                halted_ = stop_;
+                if (!halted_) judge_check();
+            });
     }
 
     // ---- refinement
@@ -223,11 +410,15 @@ private:
         member.alone([&] { begin_refining(work); });
         follow_chain(member, work, false);
         do {
-            member.alone([&] {
-                std::swap(next_, last_);
-                std::swap(next_intercepts_, last_intercepts_);
-            });
-            train_blocks(member, work, 1, stopped);
+            member.phase(
+                static_cast<std::int64_t>(pieces_.size()) - 1,
+                [&](std::int64_t task) { train_block(work, static_cast<int>(task) + 1, true, stopped); },
+                [&] {
+                    std::swap(next_, last_);
+                    std::swap(next_intercepts_, last_intercepts_);
+                    halted_ = stop_;
+                    if (!halted_) merge_.chain(work, true);
+                });
             if (halted_) return;
             follow_chain(member, work, true);
             member.alone([&] { judge_sweep(work); });
@@ -236,14 +427,13 @@ private:
         member.phase(
             merge_.slices,
             [&](std::int64_t slice) {
-                if (given_up_) return;
                 const std::int64_t begin = slice * global.features / merge_.slices * global.stride,
                                    end = (slice + 1) * global.features / merge_.slices * global.stride;
                 std::copy(global.weights + begin, global.weights + end, before_.data() + begin);
                 std::copy(next_.data() + begin, next_.data() + end, global.weights + begin);
             },
             [&] {
-                if (!given_up_) take_lanes(work);
+                take_lanes(work);
                 end_round(work);
             });
     }
@@ -264,17 +454,17 @@ private:
         member.phase(
             merge_.slices, [&](std::int64_t slice) { merge_.follow(work, slice, again, next_.data()); },
             [&] {
-                merge_.factors_renewed();
                 for (int c = 0; c < work.model.classes(); ++c) {
                     const auto lane = static_cast<std::size_t>(c);
+                    const int blocks = static_cast<int>(pieces_.size());
                     double* starts = start_intercepts_.data() + lane * pieces_.size();
-                    next_intercepts_[lane] = merge_.merged_intercept(work, c, starts);
+                    next_intercepts_[lane] = merge_.merged_intercept(work, c, blocks, starts);
                     for (std::size_t p = 1; p < pieces_.size(); ++p) {
                         Lane& own = merge_.replicas[p]->lanes()[lane];
                         const double loss = own.loss;  // of the sweep, counted if it is the last
                         own = work.model.lanes()[lane];
                         own.intercept = starts[p];
-                        own.scale = own.inverse = 1.0;
+                        own.scale = own.inverse = own.folded = 1.0;
                         own.loss = loss;
                     }
                 }
@@ -296,16 +486,14 @@ private:
                 sum += now;
                 squares += now * now;
             }
-            // where all predictions are alike, their size is what there is to compare with
-            spread += std::max(squares - sum * sum / static_cast<double>(probe_.size()), 1e-4 * squares);
+            spread += spread_of(sum, squares);
         }
-        const double error = changed > 0.0 || !(changed <= 0.0) ? std::sqrt(changed / spread) : 0.0;
-        if (sweeps_of_round_ == 1) error_ = error;
-        const int most = static_cast<int>(pieces_.size()) - 1;
-        const bool far = !(error <= 2.0 * tolerance_), more = sweeps_of_round_ < most;
-        const bool due = sweeps_of_round_ < std::min(asked_, most);
-        given_up_ = !std::isfinite(error) || (checking_ && far && more && !due && sweeps_of_round_ >= most_sweeps);
-        refine_more_ = !given_up_ && more && (due || (checking_ && far));
+        if (sweeps_of_round_ == 1) {
+            const double error = relative(changed, spread);
+            errors_ += std::isfinite(error) ? error : 1.0;
+            ++checks_;
+        }
+        refine_more_ = sweeps_of_round_ < std::min(asked_, static_cast<int>(pieces_.size()) - 1);
     }
 
     // ---- the end of a round, and the net
@@ -313,16 +501,11 @@ private:
     void end_round(Workspace<Rows>& work) {
         const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
         control_.end_round();
-        suspect_ = false;
-        if (checking_) {
-            errors_ += std::isfinite(error_) ? error_ : 1.0;
-            ++checks_;
-        }
-        if (refining_ && given_up_) {
-            control_.steer(error_, true, rows_done_);
-            control_.train_alone_until(rows_done_ + rows);
-            return decide_next(work);
-        }
+        if (reach_ == work.rows.features)
+            nothing_waits(work);
+        else
+            waiting_ = true;
+        in_step_ = !plain_ && !fresh_ && static_cast<std::int64_t>(pieces_.size()) == width_;
         round_losses_.assign(static_cast<std::size_t>(work.model.classes()), 0.0);
         for (std::size_t c = 0; c < round_losses_.size(); ++c) {
             for (std::size_t p = 0; p < pieces_.size(); ++p) round_losses_[c] += merge_.replicas[p]->lanes()[c].loss;
@@ -334,54 +517,44 @@ private:
         rows_done_ += rows;
         merges_ += round_merges_;
         if (rule_.soft_curvature && rows_done_ >= next_spectrum_) follow_drift(work);
-        if (checking_) control_.steer(error_, false, rows_done_);
-        to_be_judged_ = !refining_;
-        if (at_ == order_.count() && to_be_judged_) judge_last(work, net_loss(work, work.model.view(), 0, 1));
+        // rounds refined to the end are the sequential run, for better or worse
+        to_be_judged_ = !refining_ || sweeps_of_round_ + 1 < static_cast<int>(pieces_.size());
+        if (at_ == order_.count()) judge_last(work, net_.loss(work, 0, 1));
         if (!harmed_) decide_next(work);
     }
 
-    // `loss` is that of the net's rows by the model that the last merge has made. What a sweep has confirmed is not
-    // doubted.
+    // `loss` is that of the net's rows by the model that the last merge has made.
     void judge_last(Workspace<Rows>& work, double loss) {
-        harmed_ = to_be_judged_ && !(loss <= harm * net_loss_ + 0.1 * net_scale_);
+        harmed_ = to_be_judged_ && net_.harmed(loss);
         to_be_judged_ = false;
-        if (!harmed_) {
-            net_loss_ = loss;
-            return;
-        }
-        const ModelView<V> global = work.model.view();
-        std::copy_n(before_.data(), global.features * global.stride, global.weights);
-        for (int c = 0; c < global.classes; ++c) {
-            global.lanes[c].intercept = before_intercepts_[static_cast<std::size_t>(c)];
-            global.lanes[c].scale = before_scales_[static_cast<std::size_t>(c)];
-            global.lanes[c].inverse = 1.0 / global.lanes[c].scale;
-            global.lanes[c].loss -= round_losses_[static_cast<std::size_t>(c)];
-        }
+        if (!harmed_) return net_.accept(loss);
+        for (std::size_t c = 0; c < round_losses_.size(); ++c) work.model.lanes()[c].loss -= round_losses_[c];
+        restore(work, !in_step_);
         at_ -= round_rows_;
         rows_done_ -= round_rows_;
         merges_ -= round_merges_;
         ++caught_;
-        if (watches_)
-            suspect_ = true;
-        else
-            control_.train_alone_until(rows_done_ + round_rows_);
+        check_.pending = false;
+        together_ = true;
+        control_.harmed(rows_done_ + round_rows_);
         decide_next(work);
     }
 
-    // The loss of the net's rows part, part + parts, … by a model, over the number of all of them.
-    double net_loss(const Workspace<Rows>& work, const ModelView<V>& model, std::int64_t part,
-                    std::int64_t parts) const {
-        double total = 0.0;
-        for (std::int64_t i = part; i < static_cast<std::int64_t>(net_.size()); i += parts) {
-            const std::int64_t row = net_[static_cast<std::size_t>(i)];
-            for (int c = 0; c < model.classes; ++c) {
-                const Lane& lane = model.lanes[c];
-                const Seen seen = seen_by(work.spec.targets, row, c);
-                const double p = score(work.rows, row, model.weights + c, model.stride) * lane.scale + lane.intercept;
-                total += seen.weight * visit(rule_.loss, [&](const auto& loss) { return loss.value(p, seen.target); });
-            }
+    // The model before the last merge, which was of `all` features or of what waited less. What still waited in the
+    // replicas has seen what is undone here, and is left out.
+    void restore(Workspace<Rows>& work, bool all) {
+        const ModelView<V> global = work.model.view();
+        if (all)
+            std::copy_n(before_.data(), global.features * global.stride, global.weights);
+        else
+            merge_.copy_merged(before_.data(), global.weights);
+        for (int c = 0; c < global.classes; ++c) {
+            global.lanes[c].intercept = before_intercepts_[static_cast<std::size_t>(c)];
+            global.lanes[c].scale = before_scales_[static_cast<std::size_t>(c)];
+            global.lanes[c].inverse = 1.0 / global.lanes[c].scale;
         }
-        return total / static_cast<double>(net_.size());
+        nothing_waits(work);
+        in_step_ = false;
     }
 
     // How far predictions are off for being stale, as soft curvature expects it: x·d of the last round, of which a
@@ -390,14 +563,15 @@ private:
         const ModelView<V> global = work.model.view();
         for (int c = 0; c < global.classes; ++c) {
             double squares = 0.0;
-            for (const std::int64_t row : net_) {
-                const double d = score(work.rows, row, global.weights + c, global.stride) -
+            for (const std::int64_t row : net_.rows()) {
+                const double d = score(work.rows, row, global.weights + c, global.stride, reach_) *
+                                     global.lanes[c].scale -
                                  before_scales_[static_cast<std::size_t>(c)] *
-                                     score(work.rows, row, before_.data() + c, global.stride) +
+                                     score(work.rows, row, before_.data() + c, global.stride, reach_) +
                                  global.lanes[c].intercept - before_intercepts_[static_cast<std::size_t>(c)];
                 squares += d * d;
             }
-            global.lanes[c].drift = 0.5 * std::sqrt(squares / static_cast<double>(net_.size()));
+            global.lanes[c].drift = 0.5 * std::sqrt(squares / static_cast<double>(net_.rows().size()));
         }
     }
 
@@ -411,11 +585,10 @@ private:
         t_ = work.model.t();
         at_ = merges_ = sweeps_ = checks_ = alone_rows_ = caught_ = 0;
         errors_ = 0.0;
-        stop_ = halted_ = harmed_ = to_be_judged_ = false;
+        stop_ = halted_ = harmed_ = to_be_judged_ = check_.pending = false;
         width_ = strategy.threads >= many_threads ? 2 * strategy.threads : strategy.threads;
         if (width_ == 1) return;
-        if (seated_classes_ == work.model.classes()) return;
-        seat(work);
+        if (seated_classes_ != work.model.classes()) seat(work);
     }
 
     void seat(Workspace<Rows>& work) {
@@ -425,44 +598,52 @@ private:
         seated_classes_ = model.classes;
         watches_ = strategy.refine < 0;
         asked_ = std::max(0, strategy.refine);
-        tolerance_ = strategy.tolerance;
         merge_.seat(work, width_, strategy.k);
         before_ = Array<V>(static_cast<std::size_t>(model.features) * static_cast<std::size_t>(model.stride));
+        check_.model = watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{}) : nullptr;
         for (auto* intercepts : {&before_intercepts_, &before_scales_, &next_intercepts_, &last_intercepts_})
             intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
-        const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
         probe_ = spread_rows(order_, probe_rows, 3);
-        net_ = spread_rows(order_, std::clamp<std::int64_t>(net_entries / mean, 16, 128), 5);
         net_parts_.assign(static_cast<std::size_t>(width_), 0.0);
-        net_loss_ = net_scale_ = net_loss(work, model, 0, 1);
+        net_.begin(work, order_);
+        waiting_ = together_ = in_step_ = false;
+        level_rows_ = -1;
+        cold_ = model.features;
         const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (2 * width_));
-        control_.begin(strategy.block_size, least_block(work, mean), most, tolerance_);
+        control_.begin(strategy.block_size, least_block(work, most), most, strategy.tolerance);
     }
 
     // Rows of a block with which a round is a quarter faster than one thread, by a count of nanoseconds for what
     // training and merging read and write. Counted, not measured, so that it is the same in every run.
-    std::int64_t least_block(const Workspace<Rows>& work, std::int64_t mean) const {
+    std::int64_t least_block(const Workspace<Rows>& work, std::int64_t most) {
         const auto threads = static_cast<double>(work.spec.strategy.threads), width = static_cast<double>(width_);
-        const auto numbers = static_cast<double>(work.rows.features * merge_.stride());
-        const double copies = 0.6 * numbers * (1.0 + 2.0 / threads) * width / threads;
-        // products with Q: of each block of a thread, and of the thread's slices for all blocks
-        const double places = std::min(4096.0, static_cast<double>(work.rows.features));
-        const double products =
-            places * (places <= 1024.0 ? 64.0 : 32.0) * work.model.classes() * 2.0 * width / threads;
-        const double merge = 20000.0 + copies + products / 8.0;
+        const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
         const double row = 40.0 + 1.4 * static_cast<double>(mean * merge_.stride());
-        return std::max<std::int64_t>(1, static_cast<std::int64_t>(merge / row / (width / 1.25 - width / threads)));
+        // products with Q: of each block of a thread, and of the thread's slices for all blocks
+        const double places = std::min<double>(work.spec.strategy.places, static_cast<double>(work.rows.features));
+        const double rank = (places <= 1024.0 ? 64.0 : 32.0) / (width_ < 8 ? 2.0 : 1.0);
+        const double products = places * rank * work.model.classes() * 2.0 * width / threads;
+        std::int64_t rows = 1;
+        for (;; rows *= 2) {
+            merge_.levels.follow(rows * width_);
+            const double numbers = merge_.levels.mean_due() * merge_.stride();
+            const double copies = 0.6 * numbers * (1.0 + 2.0 / threads) * width / threads;
+            const double merge = 20000.0 + copies + products / 8.0;
+            if (rows > most || merge / row <= static_cast<double>(rows) * (width / 1.25 - width / threads)) return rows;
+        }
     }
 
+    Crew crew_;
     WrittenOrder order_;
     Rule rule_;
     CurvatureMerge<Rows> merge_;
     BlockControl control_;
+    CurvatureNet<Rows> net_;
+    Check check_;
     std::int64_t width_ = 1;  // blocks a round
-    bool watches_ = true;     // refines where the error asks for it
+    bool watches_ = true;     // measures errors
     int asked_ = 0;           // sweeps in every round
-    double tolerance_ = 0.0;
     int seated_classes_ = 0;
 
     double t_ = 1.0;
@@ -473,19 +654,29 @@ private:
     bool halted_ = false, alone_ = false;
     std::int64_t next_spectrum_ = 0, estimates_ = 0;
 
-    std::vector<Piece> pieces_;  // the blocks of the round under way
-    Array<V> before_;            // the model before the last merge
+    // the round under way
+    std::vector<Piece> pieces_;
+    bool checking_ = false, refining_ = false;
+    bool urgent_ = false;                // the check decides whether it counts
+    bool plain_ = false;                 // its blocks start with scale 1
+    bool fresh_ = false;                 // its merge ends with it
+    std::int64_t reach_ = 0;             // features that it merges
+    bool in_step_ = false;               // all replicas have the model but for what the last merge has changed
+    std::int64_t round_number_ = 0, level_rows_ = -1;
+    std::int64_t cold_ = 0;              // features from here on may wait in replicas
+    bool waiting_ = false;               // and some do
+    bool together_ = false;              // every round merges everything
+
+    Array<V> before_;  // the model before the last merge
     std::vector<double> before_intercepts_, before_scales_;
-    bool checking_ = false, refining_ = false, refine_more_ = false, given_up_ = false;
+    bool refine_more_ = false;
     int sweeps_of_round_ = 0;
     Array<V> next_, last_;  // what the chain has come to, and before the last sweep
     std::vector<double> next_intercepts_, last_intercepts_, start_intercepts_;
-    double error_ = 0.0;
 
-    std::vector<std::int64_t> probe_, net_;
+    std::vector<std::int64_t> probe_;
     std::vector<double> net_parts_;
-    double net_loss_ = 0.0, net_scale_ = 0.0;
-    bool to_be_judged_ = false, harmed_ = false, suspect_ = false;
+    bool to_be_judged_ = false, harmed_ = false;
     std::vector<double> round_losses_;  // of the last round, by class
     std::int64_t round_rows_ = 0, round_merges_ = 0;
 

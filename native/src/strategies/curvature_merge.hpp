@@ -1,18 +1,39 @@
 // The merge of a round by the curvature.
 //
 // A block's derivative is taken to be that of any block, M_p ≈ keep_p exp(−a H) with a = Σ step sizes, H = E[h x̃ x̃ᵀ]
-// (spectrum.hpp), keep_p = Π(1 − step × l2). The chain of a round, d_p = (S_p − w_g) + M_p (d_{p−1} − d°_{p−1}), where
-// block p started from w_g + d°_{p−1} and ended at S_p, is carried in the coordinates of H as pairs, d = Q u + v:
+// (spectrum.hpp), keep_p = Π(1 − step × l2). With K_p = Π_{q<p} keep_q, what the penalty alone makes of the round's
+// model w_g before block p, block p starts from K_p w_g + d°_{p−1} and ends at S_p. The chain of a round,
+// d_p = (S_p − K_{p+1} w_g) + M_p (d_{p−1} − d°_{p−1}), is carried in the coordinates of H as pairs, d = Q u + v:
 //
 //     u_p = Qᵀ s_p + keep_p e^{−aΛ} (u_{p−1} − u°_{p−1})
-//     v_p = (s_p − Q Qᵀ s_p) + keep_p e^{−ac} ∘ (v_{p−1} − v°_{p−1}),     s_p = S_p − w_g
+//     v_p = (s_p − Q Qᵀ s_p) + keep_p e^{−ac} ∘ (v_{p−1} − v°_{p−1}),     s_p = S_p − K_{p+1} w_g
 //
-// In words: flat directions add up, sharp ones keep the last word. The first time blocks start from w_g itself, d° = 0.
+// In words: flat directions add up, sharp ones keep the last word. The first time d° = 0. At the end the model is
+// K_P w_g + d_P.
+//
+// Rare features wait some rounds for their merge (merge_levels.hpp): each replica goes on with its own weights of them,
+// and d_p is what it has done to them since. The penalty's decay goes on for everybody: replicas and model share one
+// scale at the end of every round, so that a weight that waits decays with it.
 #pragma once
 
+#include <atomic>
+#include <cstring>
+
 #include "curvature_sample.hpp"
+#include "merge_levels.hpp"
 
 namespace symsgd {
+
+// What a merge has to know of a round.
+struct RoundOfBlocks {
+    int count = 0;              // blocks
+    std::int64_t reach = 0;     // features that are merged, from the first on
+    bool refined = false;       // by sweeps
+    bool plain = false;         // replicas start with scale 1
+    bool fresh_scale = false;   // the merged model has scale 1
+    std::vector<double> keep;   // by class and block: about what it will be
+    std::vector<double> steps;  // by class: the sum of a block's
+};
 
 template <class Rows>
 class CurvatureMerge {
@@ -23,6 +44,7 @@ public:
 
     // For `width` blocks at most. `rank` 0: as many directions as pay.
     void seat(Workspace<Rows>& work, std::int64_t width, int rank) {
+        levels.begin(work.rows.features, work.features, work.spec.strategy.places);
         const ModelView<V> model = work.model.view();
         stride_ = model.stride;
         classes_ = model.classes;
@@ -35,8 +57,10 @@ public:
             replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{}));
         starts_.clear();
         factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes);
+        std::fill_n(factors_.data(), factors_.size(), V{1});
         factor_steps_.assign(classes, -1.0);
         stale_ = true;
+        changed_ = std::vector<std::atomic<std::uint8_t>>(static_cast<std::size_t>(features_ / page + 1));
         spectra_ = std::vector<Spectrum<V>>(classes);
         sample_ = {};
         for (auto* room : {&projected_, &products_, &old_u_}) room->assign(classes, {});
@@ -57,24 +81,57 @@ public:
         member.alone([&] { stale_ = true; });
     }
 
-    // A round of so many blocks; of class c, `keep` by block and `steps`, the sum of a block's. `refined`: by sweeps.
-    void begin_round(int count, std::vector<double> keep, std::vector<double> steps, bool refined) {
-        count_ = count;
-        refined_ = refined;
-        keep_ = std::move(keep);
-        steps_ = std::move(steps);
-        for (std::size_t c = 0; c < steps_.size(); ++c)
-            if (!(std::abs(steps_[c] - factor_steps_[c]) <= 0.02 * factor_steps_[c])) stale_ = true;
-        if (stale_) factor_steps_ = steps_;
+    // `cold`: features from here on may have waited, so that replicas which have no block in this round have a share.
+    void begin_round(RoundOfBlocks round, std::int64_t cold) {
+        round_ = std::move(round);
+        begin_ = 0;
+        cold_ = cold;
+        planned_ = decays_ = decays();
+        for (std::size_t c = 0; c < round_.steps.size(); ++c)
+            if (!(std::abs(round_.steps[c] - factor_steps_[c]) <= 0.02 * factor_steps_[c])) stale_ = true;
+        if (stale_) factor_steps_ = round_.steps;
     }
 
+    // A merge of what has waited, between rounds.
+    void begin_flush(std::int64_t cold) {
+        round_ = {};
+        round_.reach = features_;
+        decays_.assign(static_cast<std::size_t>(classes_), 1.0);
+        begin_ = cold_ = cold;
+    }
+
+    // What the last merge has changed, from one array of weights to another.
+    void copy_merged(const V* from, V* to) const {
+        std::copy_n(from, merged_cold_ * stride_, to);
+        for (std::int64_t i = merged_cold_; i < merged_reach_; i = page_end(i))
+            if (changed_[static_cast<std::size_t>(i / page)].load(std::memory_order_relaxed))
+                std::copy(from + i * stride_, from + std::min(merged_reach_, page_end(i)) * stride_, to + i * stride_);
+    }
+
+    // K_p as far as it is known before the blocks have run: what replicas start from.
+    double planned_decay(int p, int c) const { return planned_[static_cast<std::size_t>(c * (round_.count + 1) + p)]; }
+
+    bool stale() const { return stale_; }
+    void renew_factors(std::int64_t slice) {
+        const std::int64_t known = sampler_.known();
+        const std::int64_t begin = slice * known / slices, end = (slice + 1) * known / slices;
+        levels.for_levels([&](std::int64_t first, std::int64_t last, std::int64_t rounds) {
+            for (std::int64_t i = std::max(begin, first); i < std::min(end, last); ++i)
+                for (int c = 0; c < classes_; ++c)
+                    factors_[static_cast<std::size_t>(i * classes_ + c)] =
+                        static_cast<V>(factor(c, i, static_cast<double>(rounds)));
+        });
+    }
+    void factors_renewed() { stale_ = false; }
+    void levels_changed() { stale_ = true; }
+
     // Qᵀ s of a block that has ended. The thread that has trained it has it in its cache.
-    void project(Workspace<Rows>& work, std::int64_t p) {
+    void project(Workspace<Rows>& work, int p, bool again) {
         const std::vector<std::int64_t>& features = sampler_.features();
         const ModelView<V> global = work.model.view(), own = replicas[static_cast<std::size_t>(p)]->view();
         std::vector<V> moved(features.size());
         for (int c = 0; c < classes_; ++c) {
-            const V scale = static_cast<V>(own.lanes[c].scale), before = static_cast<V>(global.lanes[c].scale);
+            const V scale = static_cast<V>(own.lanes[c].scale), before = static_cast<V>(rested(work, p, c, again));
             for (std::size_t k = 0; k < features.size(); ++k) {
                 const std::int64_t at = features[k] * stride_ + c;
                 moved[k] = own.weights[at] * scale - global.weights[at] * before;
@@ -89,74 +146,86 @@ public:
     }
 
     // The chain of u, which is short. `again`: the blocks started from where `follow` has put them.
-    void chain(bool again) {
+    void chain(Workspace<Rows>& work, bool again) {
+        if (!again) {
+            for (int c = 0; c < classes_; ++c)
+                for (int p = 0; p < round_.count; ++p)
+                    round_.keep[static_cast<std::size_t>(c * round_.count + p)] = kept_by(work, p, c);
+            decays_ = decays();
+        }
+        merged_reach_ = round_.reach;
+        merged_cold_ = std::min(cold_, round_.reach);
+        for (auto& changed : changed_) changed.store(0, std::memory_order_relaxed);
         for (int c = 0; c < classes_; ++c) {
             const int n = spectrum(c).columns();
             const std::vector<V>& own = projected_[static_cast<std::size_t>(c)];
             std::vector<V>& products = products_[static_cast<std::size_t>(c)];
             std::vector<V>& old = old_u_[static_cast<std::size_t>(c)];
             products.assign(static_cast<std::size_t>(n * columns()), V{});
-            if (!again) old.assign(static_cast<std::size_t>(n * count_), V{});
+            if (!again) old.assign(static_cast<std::size_t>(n * round_.count), V{});
             for (int j = 0; j < n; ++j) {
                 const bool counts = j < spectrum(c).rank();
                 const double sharp =
-                    counts ? std::exp(-steps_[static_cast<std::size_t>(c)] * spectrum(c).lambda(j)) : 1.0;
-                double u = 0.0;
+                    counts ? std::exp(-round_.steps[static_cast<std::size_t>(c)] * spectrum(c).lambda(j)) : 1.0;
+                double u = 0.0, last = 0.0;
                 const auto product = [&](int column) -> V& {
                     return products[static_cast<std::size_t>(column * n + j)];
                 };
-                for (int p = 0; p < count_; ++p) {
+                for (int p = 0; p < round_.count; ++p) {
                     V& started = old[static_cast<std::size_t>(p * n + j)];
                     const double before = u - static_cast<double>(started);
-                    if (refined_) product(2 * count_ + p) = started;
+                    last = u;
+                    if (round_.refined) product(2 * round_.count + p) = started;
                     started = static_cast<V>(u);
                     product(p) = own[static_cast<std::size_t>(p * n + j)];
                     u = static_cast<double>(product(p)) + keep(p, c) * sharp * before;
-                    if (refined_) product(count_ + p) = static_cast<V>(u);
+                    if (round_.refined) product(round_.count + p) = static_cast<V>(u);
                 }
-                if (!refined_) product(count_) = static_cast<V>(u);
+                if (round_.refined) continue;
+                product(round_.count) = static_cast<V>(u);
+                product(round_.count + 1) = static_cast<V>(last);
             }
         }
     }
 
-    // A slice of the merged model in place of the old one, which goes to `before`. The new one's scale is 1, the old
-    // one's was what the lanes say until the round has ended.
-    void finish(Workspace<Rows>& work, std::int64_t slice, V* before) {
+    // A slice of the merged model in place of the old one, which goes to `before`. The lanes have the old model's scale
+    // until the round has ended; `merged_scale` is the new one's. `checked`, if there is one, becomes where the chain
+    // says that the last block should have started, as far as nothing of it has waited.
+    void finish(Workspace<Rows>& work, std::int64_t slice, V* before, Model<V>* checked) {
         const auto [begin, end] = bounds(slice);
-        if (stale_) renew_factors(begin, end);
-        for (int c = 0; c < classes_; ++c) {
-            const std::vector<V> moved = merged_movement(work, c, begin, end);
-            V* weights = work.model.view().weights + c;
-            const V scale = static_cast<V>(work.model.lanes()[static_cast<std::size_t>(c)].scale);
-            if (stride_ == 1) {
-                V* __restrict to = weights + begin;
-                V* __restrict kept = before + begin;
-                const V* __restrict by = moved.data();
-                for (std::int64_t i = 0; i < end - begin; ++i) {
-                    kept[i] = to[i];
-                    to[i] = to[i] * scale + by[i];
-                }
-            } else {
-                for (std::int64_t i = begin; i < end; ++i) {
-                    V& weight = weights[i * stride_];
-                    before[i * stride_ + c] = weight;
-                    weight = weight * scale + moved[static_cast<std::size_t>(i - begin)];
-                }
+        const std::int64_t cold = std::clamp(cold_, begin, end);
+        if (checked != nullptr) aim(work, begin, cold, *checked);
+        finish_stretch(work, begin, cold, before);
+        // of what is rare most is as it was, in every replica
+        for (std::int64_t i = cold; i < end;) {
+            const std::int64_t from = i;
+            while (i < end && touched(work, i, std::min(end, page_end(i)))) {
+                changed_[static_cast<std::size_t>(i / page)].store(1, std::memory_order_relaxed);
+                i = std::min(end, page_end(i));
             }
+            finish_stretch(work, from, i, before);
+            if (i == end) break;
+            const std::int64_t next = std::min(end, page_end(i));
+            const V* weights = work.model.view().weights;
+            std::copy(weights + i * stride_, weights + next * stride_, before + i * stride_);
+            i = next;
         }
+    }
+
+    double merged_scale(const Workspace<Rows>& work, int c) const {
+        return round_.fresh_scale ? 1.0 : untouched(work, round_.count - 1, c);
     }
 
     // A slice for refinement: every replica is put where the chain says that its block should have started, and `next`
     // gets the end of the chain.
     void follow(Workspace<Rows>& work, std::int64_t slice, bool again, V* next) {
         const auto [begin, end] = bounds(slice);
-        if (stale_) renew_factors(begin, end);
         for (int c = 0; c < classes_; ++c) follow_class(work, c, begin, end, again, next);
     }
 
-    // The intercepts by the same chain; `starts` (class by class, of each block) are where blocks started, and become
-    // where they should have. Null in a round without sweeps.
-    double merged_intercept(Workspace<Rows>& work, int c, double* starts) {
+    // The intercepts by the same chain, of the first `blocks` blocks; `starts` (of each block) are where blocks started,
+    // and become where they should have. Null in a round without sweeps.
+    double merged_intercept(Workspace<Rows>& work, int c, int blocks, double* starts) {
         const double begun = work.model.lanes()[static_cast<std::size_t>(c)].intercept;
         if (!work.spec.rule.fit_intercept) return begun;
         const auto place = static_cast<std::int64_t>(sampler_.features().size());
@@ -164,46 +233,140 @@ public:
         const auto product = [&](int column) {
             return static_cast<double>(products[static_cast<std::size_t>(column)]);
         };
-        const double factor_of_it = factor(c, features_);
+        const int end = round_.count + (blocks == round_.count ? 0 : 1);
+        const double factor_of_it = factor(c, sampler_.known(), 1.0);
         double v = 0.0, d = 0.0;
-        for (int p = 0; p < count_; ++p) {
+        for (int p = 0; p < blocks; ++p) {
             double before = v;
             if (starts != nullptr) {
-                before -= (starts[p] - begun) * root_ - product(2 * count_ + p);
+                before -= (starts[p] - begun) * root_ - product(2 * round_.count + p);
                 starts[p] = begun + d / root_;
             }
             v = before * factor_of_it + intercept_moved(work, p, c) - product(p);
-            d = v + product(starts != nullptr ? count_ + p : count_);
+            d = v + product(starts != nullptr ? round_.count + p : end);
         }
         return begun + d / root_;
     }
 
     void make_starts() {
-        while (static_cast<int>(starts_.size()) < count_)
+        while (static_cast<int>(starts_.size()) < round_.count)
             starts_.emplace_back(static_cast<std::size_t>(features_) * static_cast<std::size_t>(stride_));
     }
-    void factors_renewed() { stale_ = false; }
     int rank() const { return chosen_ ? spectra_.front().rank() : 0; }
     int stride() const { return stride_; }
 
     std::vector<std::unique_ptr<Model<V>>> replicas;
+    MergeLevels levels;
 
 private:
     Spectrum<V>& spectrum(int c) { return spectra_[static_cast<std::size_t>(c)]; }
-    double keep(int p, int c) const { return keep_[static_cast<std::size_t>(c * count_ + p)]; }
+    double keep(int p, int c) const { return round_.keep[static_cast<std::size_t>(c * round_.count + p)]; }
     std::pair<std::int64_t, std::int64_t> bounds(std::int64_t slice) const {
-        return {slice * features_ / slices, (slice + 1) * features_ / slices};
+        const std::int64_t number = round_.reach - begin_;
+        return {begin_ + slice * number / slices, begin_ + (slice + 1) * number / slices};
     }
 
-    // what Q is multiplied by: u of each block alone, then of the chain (its end if that is all that is wanted), then
-    // of where blocks started
-    int columns() const { return refined_ ? 3 * count_ : count_ + 1; }
+    double decay(int p, int c) const { return decays_[static_cast<std::size_t>(c * (round_.count + 1) + p)]; }  // K_p
+
+    std::vector<double> decays() const {
+        std::vector<double> all;
+        for (int c = 0; c < classes_; ++c) {
+            double decay = 1.0;
+            for (int p = 0; p < round_.count; ++p) {
+                all.push_back(decay);
+                decay *= keep(p, c);
+            }
+            all.push_back(decay);
+        }
+        return all;
+    }
+
+    // keep_p, now that the block has run for the first time.
+    double kept_by(const Workspace<Rows>& work, int p, int c) const {
+        const Lane& lane = replicas[static_cast<std::size_t>(p)]->lanes()[static_cast<std::size_t>(c)];
+        const double began = round_.plain ? 1.0 : work.model.lanes()[static_cast<std::size_t>(c)].scale *
+                                                      planned_decay(p, c);
+        return lane.folded * lane.scale / began;
+    }
+
+    // What weights without rows of their own have become by the end of block p, as a multiple of what the model has
+    // stored: first by the decay that was planned and the block's own, in sweeps by that of all blocks before.
+    double rested(const Workspace<Rows>& work, int p, int c, bool again) const {
+        if (again) return untouched(work, p, c);
+        return work.model.lanes()[static_cast<std::size_t>(c)].scale * planned_decay(p, c) * kept_by(work, p, c);
+    }
+
+    // What true weights without rows of their own would be after block p, as a multiple of what the model has stored.
+    double untouched(const Workspace<Rows>& work, int p, int c) const {
+        return work.model.lanes()[static_cast<std::size_t>(c)].scale * decay(p + 1, c);
+    }
+
+    static constexpr std::int64_t page = 1024;  // features
+    static std::int64_t page_end(std::int64_t i) { return (i / page + 1) * page; }
+
+    bool touched(Workspace<Rows>& work, std::int64_t begin, std::int64_t end) {
+        if (round_.fresh_scale) return true;
+        const V* weights = work.model.view().weights + begin * stride_;
+        const std::size_t bytes = static_cast<std::size_t>((end - begin) * stride_) * sizeof(V);
+        return std::any_of(replicas.begin(), replicas.end(), [&](const auto& replica) {
+            return std::memcmp(replica->view().weights + begin * stride_, weights, bytes) != 0;
+        });
+    }
+
+    // Where the last block should have started.
+    void aim(Workspace<Rows>& work, std::int64_t begin, std::int64_t end, Model<V>& checked) {
+        const ModelView<V> to = checked.view();
+        for (int c = 0; c < classes_; ++c) {
+            const V* weights = work.model.view().weights + c;
+            const std::vector<V> moved = movement(work, c, begin, end, round_.count - 1, round_.count + 1);
+            const V inverse = static_cast<V>(1.0 / to.lanes[c].scale),
+                    kept = static_cast<V>(untouched(work, round_.count - 2, c) / to.lanes[c].scale);
+            for (std::int64_t i = begin; i < end; ++i)
+                to.weights[i * stride_ + c] =
+                    weights[i * stride_] * kept + moved[static_cast<std::size_t>(i - begin)] * inverse;
+        }
+    }
+
+    void finish_stretch(Workspace<Rows>& work, std::int64_t begin, std::int64_t end, V* before) {
+        if (begin == end) return;
+        for (int c = 0; c < classes_; ++c) {
+            V* weights = work.model.view().weights + c;
+            const double all = untouched(work, round_.count - 1, c), fresh = merged_scale(work, c);
+            const std::vector<V> moved = movement(work, c, begin, end, round_.count, round_.count);
+            const V kept = static_cast<V>(all / fresh), inverse = static_cast<V>(1.0 / fresh);
+            if (stride_ == 1) {
+                V* __restrict to = weights + begin;
+                V* __restrict old = before + begin;
+                const V* __restrict by = moved.data();
+                for (std::int64_t i = 0; i < end - begin; ++i) {
+                    old[i] = to[i];
+                    to[i] = to[i] * kept + by[i] * inverse;
+                }
+            } else {
+                for (std::int64_t i = begin; i < end; ++i) {
+                    V& weight = weights[i * stride_];
+                    before[i * stride_ + c] = weight;
+                    weight = weight * kept + moved[static_cast<std::size_t>(i - begin)] * inverse;
+                }
+            }
+        }
+    }
+
+    // what Q is multiplied by: u of each block alone, then of the chain (its end, and before its last block, if that is
+    // all that is wanted), then of where blocks started
+    int columns() const { return round_.refined ? 3 * round_.count : round_.count + 2; }
+
+    // Few blocks a round are merged as well by few directions, and a sample has few that are more than its noise.
+    static int usual_rank(std::int64_t places, std::int64_t width) {
+        const int rank = places <= 1024 ? 64 : 32;
+        return width < 8 ? rank / 2 : rank;
+    }
 
     void choose(Workspace<Rows>& work, const WrittenOrder& order) {
-        sampler_.choose_features(work.rows, order);
+        sampler_.choose_features(work.rows, work.features, order, work.spec.strategy.places);
         const auto places = static_cast<std::int64_t>(sampler_.features().size());
         for (std::size_t c = 0; c < spectra_.size(); ++c) {
-            spectra_[c].reset(places, rank_ > 0 ? rank_ : places <= 1024 ? 64 : 32);
+            spectra_[c].reset(places, rank_ > 0 ? rank_ : usual_rank(places, width_));
             projected_[c].resize(static_cast<std::size_t>(width_ * spectra_[c].columns()));
         }
         chosen_ = true;
@@ -215,15 +378,9 @@ private:
                root_;
     }
 
-    double factor(int c, std::int64_t feature) const {
+    double factor(int c, std::int64_t feature, double rounds) const {
         const double rest = spectra_[static_cast<std::size_t>(c)].rest(feature);
-        return rest > 0.0 ? std::exp(-factor_steps_[static_cast<std::size_t>(c)] * rest) : 1.0;
-    }
-
-    void renew_factors(std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-            for (int c = 0; c < classes_; ++c)
-                factors_[static_cast<std::size_t>(i * classes_ + c)] = static_cast<V>(factor(c, i));
+        return rest > 0.0 ? std::exp(-factor_steps_[static_cast<std::size_t>(c)] * rounds * rest) : 1.0;
     }
 
     std::pair<std::int64_t, std::int64_t> places_between(std::int64_t begin, std::int64_t end) const {
@@ -240,67 +397,82 @@ private:
         return out;
     }
 
-    // d of class c for features [begin, end), all blocks having started from the model.
-    std::vector<V> merged_movement(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end) {
-        const V* weights = work.model.view().weights;
-        const V scale = static_cast<V>(work.model.lanes()[static_cast<std::size_t>(c)].scale);
-        std::vector<V> v(static_cast<std::size_t>(end - begin), V{}), scales, keeps;
-        std::vector<const V*> ends;
-        for (int p = 0; p < count_; ++p) {
-            const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
-            ends.push_back(own.weights);
-            scales.push_back(static_cast<V>(own.lanes[c].scale));
-            keeps.push_back(static_cast<V>(keep(p, c)));
-        }
-        const V* factors = factors_.data() + c;
-        if (stride_ == 1) {
-            work.kernels.template of_curvature<V>().chain_weights(ends.data(), scales.data(), keeps.data(), count_,
-                                                                  weights, scale, factors, begin, end, v.data());
-        } else {
-            for (std::size_t p = 0; p < ends.size(); ++p) {
-                for (std::int64_t i = begin; i < end; ++i) {
-                    const std::int64_t at = i * stride_ + c;
-                    V& sum = v[static_cast<std::size_t>(i - begin)];
-                    sum = sum * (factors[i * classes_] * keeps[p]) + (ends[p][at] * scales[p] - weights[at] * scale);
-                }
-            }
-        }
+    // d of class c for features [begin, end) after the first `blocks` blocks, all of which started from the model; u of
+    // the chain so far is in a column of the products.
+    std::vector<V> movement(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks,
+                            int column) {
+        const std::int64_t cold = std::clamp(cold_, begin, end);
+        std::vector<V> v(static_cast<std::size_t>(end - begin), V{});
+        chain_weights(work, c, begin, cold, blocks, v.data());
+        // a replica without a block in this round may have moved what has waited
+        chain_weights(work, c, cold, end, static_cast<int>(width_), v.data() + (cold - begin));
         // directions of Q are followed by u, not by the diagonal
         const auto [first, last] = places_between(begin, end);
+        if (first == last || blocks == 0) return v;
         const std::vector<V> products = multiply_places(work, c, first, last);
+        const V* factors = factors_.data() + c;
         for (std::int64_t k = first; k < last; ++k) {
             const std::int64_t i = sampler_.features()[static_cast<std::size_t>(k)];
             const V* product = products.data() + (k - first) * columns();
             V followed{};
-            for (int p = 0; p < count_; ++p)
-                followed = followed * (factors[i * classes_] * keeps[static_cast<std::size_t>(p)]) + product[p];
-            v[static_cast<std::size_t>(i - begin)] += product[count_] - followed;
+            for (int p = 0; p < blocks; ++p)
+                followed = followed * (factors[i * classes_] * static_cast<V>(keep(p, c))) + product[p];
+            v[static_cast<std::size_t>(i - begin)] += product[column] - followed;
         }
         return v;
     }
 
+    void chain_weights(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks, V* out) {
+        if (begin == end) return;
+        const V* weights = work.model.view().weights;
+        std::vector<V> scales, keeps, befores;
+        std::vector<const V*> ends;
+        for (int p = 0; p < blocks; ++p) {
+            const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
+            const bool trained = p < round_.count;
+            ends.push_back(own.weights);
+            befores.push_back(static_cast<V>(trained ? rested(work, p, c, false) : untouched(work, round_.count - 1, c)));
+            scales.push_back(trained ? static_cast<V>(own.lanes[c].scale) : befores.back());
+            keeps.push_back(trained ? static_cast<V>(keep(p, c)) : V{1});
+        }
+        const V* factors = factors_.data() + c;
+        if (stride_ == 1) {
+            work.kernels.template of_curvature<V>().chain_weights(ends.data(), scales.data(), keeps.data(),
+                                                                  befores.data(), blocks, weights, factors, begin, end,
+                                                                  out);
+            return;
+        }
+        for (std::size_t p = 0; p < ends.size(); ++p) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                const std::int64_t at = i * stride_ + c;
+                out[i - begin] = out[i - begin] * (factors[i * classes_] * keeps[p]) +
+                                 (ends[p][at] * scales[p] - weights[at] * befores[p]);
+            }
+        }
+    }
+
     void follow_class(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, bool again, V* next) {
         const V* weights = work.model.view().weights;
-        const V begun = static_cast<V>(work.model.lanes()[static_cast<std::size_t>(c)].scale);
         const auto [first, last] = places_between(begin, end);
         const std::vector<V> products = multiply_places(work, c, first, last);
         const auto number = static_cast<std::size_t>(end - begin);
         std::vector<V> q(3 * number, V{}), v(number, V{}), d(number, V{});
-        for (int p = 0; p < count_; ++p) {
+        for (int p = 0; p < round_.count; ++p) {
             const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
             const V scale = static_cast<V>(own.lanes[c].scale), kept = static_cast<V>(keep(p, c));
+            const V begun = static_cast<V>(untouched(work, p - 1, c)), ended = static_cast<V>(rested(work, p, c, again));
             V* start = starts_[static_cast<std::size_t>(p)].data();
             for (std::int64_t k = first; k < last; ++k) {
                 const auto i = static_cast<std::size_t>(sampler_.features()[static_cast<std::size_t>(k)] - begin);
                 for (int part = 0; part < 3; ++part)
                     q[static_cast<std::size_t>(part) * number + i] =
-                        products[static_cast<std::size_t>((k - first) * columns() + part * count_ + p)];
+                        products[static_cast<std::size_t>((k - first) * columns() + part * round_.count + p)];
             }
             for (std::int64_t i = begin; i < end; ++i) {
                 const auto here = static_cast<std::size_t>(i - begin);
                 const std::int64_t at = i * stride_ + c;
                 const V from = weights[at] * begun;
-                const V moved = own.weights[at] * scale - from;
+                const V moved = own.weights[at] * scale - weights[at] * ended;
                 const V old = p > 0 && again ? start[at] - from - q[2 * number + here] : V{};
                 const V started = from + d[here];
                 v[here] =
@@ -309,8 +481,9 @@ private:
                 if (p > 0) start[at] = own.weights[at] = started;
             }
         }
+        const V all = static_cast<V>(untouched(work, round_.count - 1, c));
         for (std::int64_t i = begin; i < end; ++i)
-            next[i * stride_ + c] = weights[i * stride_ + c] * begun + d[static_cast<std::size_t>(i - begin)];
+            next[i * stride_ + c] = weights[i * stride_ + c] * all + d[static_cast<std::size_t>(i - begin)];
     }
 
     std::int64_t features_ = 0, width_ = 1;
@@ -321,9 +494,11 @@ private:
     CurvatureSample<V> sample_;
     std::vector<Spectrum<V>> spectra_;  // by class
 
-    int count_ = 0;  // blocks of the round
-    bool refined_ = false;
-    std::vector<double> keep_, steps_;
+    RoundOfBlocks round_;
+    std::int64_t begin_ = 0, cold_ = 0;
+    std::vector<double> planned_, decays_;  // K, by class and block
+    std::int64_t merged_reach_ = 0, merged_cold_ = 0;  // of the last merge
+    std::vector<std::atomic<std::uint8_t>> changed_;   // by it, of what may have waited, by page
     Array<V> factors_;  // e^{−ac}, features × classes, for these steps:
     std::vector<double> factor_steps_;
     bool stale_ = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "common.hpp"
 #include "symsgd/spectrum.hpp"
@@ -18,11 +19,13 @@ void for_entries(const Rows& rows, std::int64_t row, F&& f) {
         for (std::int64_t j = 0; j < rows.features; ++j) f(j, rows.value[row * rows.features + j]);
 }
 
-// x·w, `weights` being those of one class, `stride` apart.
+// x·w, `weights` being those of one class, `stride` apart; of the first `upto` features alone.
 template <class Rows, class V>
-double score(const Rows& rows, std::int64_t row, const V* weights, int stride) {
+double score(const Rows& rows, std::int64_t row, const V* weights, int stride,
+             std::int64_t upto = std::numeric_limits<std::int64_t>::max()) {
     double sum = 0.0;
     for_entries(rows, row, [&](std::int64_t feature, V x) {
+        if (feature >= upto) return;
         sum += static_cast<double>(weights[feature * stride]) * static_cast<double>(x);
     });
     return sum;
@@ -70,12 +73,15 @@ class CurvatureSampler {
     using V = typename Rows::Value;
 
 public:
-    // The features that Q has rows of: all of them, or the most frequent of a sample. Ascending.
-    void choose_features(const Rows& rows, const WrittenOrder& order) {
+    // The features that Q has rows of: all of them, or the `most` most frequent. Ascending.
+    void choose_features(const Rows& rows, const FeatureOrder* by_frequency, const WrittenOrder& order,
+                         std::int64_t most) {
         features_.clear();
         places_ = {};
-        if (rows.features <= most_places) {
-            features_.resize(static_cast<std::size_t>(rows.features));
+        known_ = rows.features;
+        if (by_frequency != nullptr) known_ = std::min(known_, std::max(most, most_known));
+        if (rows.features <= most || by_frequency != nullptr) {
+            features_.resize(static_cast<std::size_t>(std::min(rows.features, most)));
             std::iota(features_.begin(), features_.end(), std::int64_t{0});
             return;
         }
@@ -84,11 +90,11 @@ public:
             for_entries(rows, row, [&](std::int64_t feature, V) { ++count[static_cast<std::size_t>(feature)]; });
         for (std::int64_t i = 0; i < rows.features; ++i)
             if (count[static_cast<std::size_t>(i)] > 0) features_.push_back(i);
-        if (features_.size() > most_places) {
+        if (static_cast<std::int64_t>(features_.size()) > most) {
             std::stable_sort(features_.begin(), features_.end(), [&](std::int64_t a, std::int64_t b) {
                 return count[static_cast<std::size_t>(a)] > count[static_cast<std::size_t>(b)];
             });
-            features_.resize(most_places);
+            features_.resize(static_cast<std::size_t>(most));
             std::sort(features_.begin(), features_.end());
         }
         places_ = Array<std::int32_t>(static_cast<std::size_t>(rows.features));
@@ -129,9 +135,10 @@ public:
     }
 
     const std::vector<std::int64_t>& features() const { return features_; }
+    std::int64_t known() const { return known_; }  // features whose curvature is asked for: the rest are too rare
 
 private:
-    static constexpr std::int64_t most_places = 4096, pieces = 16;
+    static constexpr std::int64_t most_known = 65536, pieces = 16;
     static constexpr std::int64_t sample_entries = 100000;  // about as many in a sample
 
     static std::int64_t sample_rows(const Rows& rows) {
@@ -139,11 +146,16 @@ private:
         return std::clamp<std::int64_t>(sample_entries / mean, 256, 4096);
     }
 
+    std::int64_t place(std::int64_t feature) const {
+        if (places_.size() != 0) return places_[static_cast<std::size_t>(feature)];
+        return feature < static_cast<std::int64_t>(features_.size()) ? feature : -1;
+    }
+
     void write(const Rows& rows, double kappa, CurvatureSample<V>& sample) const {
         sample.start.assign(1, 0);
         sample.place.clear();
         sample.value.clear();
-        sample.diagonal.assign(static_cast<std::size_t>(rows.features) + 1, 0.0);
+        sample.diagonal.assign(static_cast<std::size_t>(known_) + 1, 0.0);
         for (std::size_t i = 0; i < rows_.size(); ++i) {
             const double root = roots_[i];
             if (root == 0.0) continue;
@@ -153,9 +165,10 @@ private:
                 sample.value.push_back(static_cast<V>(value));
             };
             for_entries(rows, rows_[i], [&](std::int64_t feature, V x) {
+                if (feature >= known_) return;
                 const double value = root * static_cast<double>(x);
                 sample.diagonal[static_cast<std::size_t>(feature)] += value * value;
-                keep(places_.size() == 0 ? feature : places_[static_cast<std::size_t>(feature)], value);
+                keep(place(feature), value);
             });
             keep(static_cast<std::int64_t>(features_.size()), root * std::sqrt(kappa));
             sample.diagonal.back() += root * root * kappa;
@@ -164,7 +177,8 @@ private:
     }
 
     std::vector<std::int64_t> features_;
-    Array<std::int32_t> places_;  // of each feature among them, or −1; empty if all are
+    std::int64_t known_ = 0;
+    Array<std::int32_t> places_;  // of each feature among them, or −1; empty if they are the first ones
     std::vector<std::int64_t> rows_;
     std::vector<double> roots_;
 };

@@ -141,7 +141,7 @@ private:
             // the seat is free once the block that sat there in the last round has been merged
             wait_until([&] { return merged_ >= round_begin(block) || stopped(); });
             if (stop_) return;
-            mine.prepare(work, order_.at(block_begin(block)), rows_of(block));
+            mine.prepare(work, order_.at(block_begin(block)), rows_of(block), rows_of(block));
             mine.replica.pull(work.model.view(), place(work, block), work.kernels);
             ++pulled_;
             // the walk trains in turn, when it knows how far the model has moved

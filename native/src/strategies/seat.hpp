@@ -43,10 +43,12 @@ public:
         if (!shape.whole) local_.emplace(work.rows);
     }
 
-    // Copies the block's rows where only what they have is replicated. Needs nothing of the model.
-    void prepare(const Workspace<Rows>& work, const std::int64_t* order, std::int64_t rows) {
+    // Copies the block's rows where only what they have is replicated. Needs nothing of the model. `order` goes on to
+    // `known`: what comes next is fetched while the block ends.
+    void prepare(const Workspace<Rows>& work, const std::int64_t* order, std::int64_t rows, std::int64_t known) {
         order_ = order;
         rows_ = rows;
+        known_ = known;
         if constexpr (Rows::sparse) {
             if (!local_) return;
             local_->copy(order, rows, replica.observed);
@@ -72,7 +74,7 @@ public:
             const auto count = static_cast<std::size_t>(std::min(slice, rows_ - at));
             if (!train_local(work, rule, model, at, count)) {
                 const Block block = slice_.read(work.spec.targets, order_ + at, order_ + at, count,
-                                                static_cast<std::size_t>(rows_ - at));
+                                                static_cast<std::size_t>(known_ - at));
                 work.kernels.template of_rows<Rows>().learn(work.rows, block, rule, model);
             }
         }
@@ -132,6 +134,7 @@ private:
     std::vector<std::int64_t> turns_;
     const std::int64_t* order_ = nullptr;
     std::int64_t rows_ = 0;
+    std::int64_t known_ = 0;
     Slice slice_;
 };
 

@@ -1,6 +1,6 @@
-// A copy of sparse rows for Async-SymSGD, the entries of each row sorted into frequent features, by their place among
-// them, and rare ones. Sorting a row anew in every pass took a quarter of the time where it was measured; the copy is
-// made once, and costs as much memory as the indices and values it copies.
+// A copy of sparse rows for Async-SymSGD, the entries of each row sorted into frequent features, by where the numbers
+// of theirs begin in a replica, and rare ones. Sorting a row anew in every pass took a quarter of the time where it was
+// measured; the copy is made once, and costs as much memory as the indices and values it copies.
 //
 // Frequent ones are filled up to a multiple of four with entries of value 0, so that the loop over them ends where the
 // machine expects it. Such entries name features of their own behind the frequent ones: a feature named twice would
@@ -22,6 +22,9 @@ constexpr std::int64_t group_of_commons = 4;  // they are filled up to a multipl
 struct Frequent {
     std::vector<std::int64_t> features;
     Array<std::int32_t> place;
+
+    // with those that rows are filled up with
+    std::int64_t count() const { return static_cast<std::int64_t>(features.size()) + group_of_commons - 1; }
 };
 
 template <class V, class I>
@@ -53,10 +56,19 @@ Frequent find_frequent(const SparseRows<V, I>& rows, const WrittenOrder& order, 
 template <class V, class I>
 class SortedRows {
 public:
-    void copy(const SparseRows<V, I>& rows, const Frequent& frequent, int threads) {
+    // A feature has `numbers` numbers in a replica.
+    void copy(const SparseRows<V, I>& rows, const Frequent& frequent, int numbers, int threads) {
         rows_ = rows.rows;
         features_ = rows.features;
-        commons_ = static_cast<std::int64_t>(frequent.features.size()) + group_of_commons - 1;
+        commons_ = frequent.count();
+        const auto can_count = [](std::int64_t count) {
+            if (count > std::numeric_limits<I>::max())
+                throw std::invalid_argument(
+                    "async-symsgd sorts a copy of X whose entries, filled up to fours, or whose frequent features' "
+                    "numbers its index type cannot count; give X indices of 64 bits");
+        };
+        can_count(commons_ * numbers);
+        const auto stride = static_cast<I>(numbers);
         start_ = Array<I>(2 * static_cast<std::size_t>(rows_) + 1);
         const auto place_of = [&](I j) { return frequent.place[static_cast<std::size_t>(rows.index[j])]; };
         in_pieces(rows_, 4096, threads, [&](std::int64_t begin, std::int64_t end) {
@@ -72,10 +84,7 @@ public:
         std::int64_t entries = 0;
         for (std::size_t bound = 1; bound < start_.size(); ++bound) {
             entries += static_cast<std::int64_t>(start_[bound]);
-            if (entries > std::numeric_limits<I>::max())
-                throw std::invalid_argument(
-                    "async-symsgd sorts a copy of X whose entries, filled up to fours, its index type cannot count; "
-                    "give X indices of 64 bits");
+            can_count(entries);
             start_[bound] = static_cast<I>(entries);
         }
         index_ = Array<I>(static_cast<std::size_t>(entries));
@@ -87,12 +96,12 @@ public:
                 for (I j = rows.start[r]; j < rows.start[r + 1]; ++j) {
                     const std::int32_t place = place_of(j);
                     const std::size_t at = place != rare ? common++ : other++;
-                    index_[at] = place != rare ? static_cast<I>(place) : rows.index[j];
+                    index_[at] = place != rare ? static_cast<I>(place) * stride : rows.index[j];
                     value_[at] = rows.value[j];
                 }
                 for (auto fill = static_cast<I>(frequent.features.size()); common < static_cast<std::size_t>(bounds[1]);
                      ++fill)
-                    index_[common++] = fill;
+                    index_[common++] = fill * stride;
             }
         });
     }

@@ -4,13 +4,19 @@ A step's derivative is (1 − η λ) I − η c h x̃ x̃ᵀ. Over a block of ro
 
     M = keep exp(−a H),   H = E[c h x̃ x̃ᵀ],   a = Σ η,   keep = e^{−a λ}
 
-x̃ = (x, √κ) and the intercept counted as b / √κ, so that H is symmetric. A round begins at w_g. Its blocks start there,
-end at S_p, and are chained; then a sweep of refinement runs each block again, from where the chain says that its
-predecessor ended, start°_p = w_g + d_p−1, and chains them again:
+x̃ = (x, √κ) and the intercept counted as b / √κ, so that H is symmetric. A round begins at w_g. With K_p w_g for w_g
+with its weights decayed by the penalty of the blocks before, K_p = Π_{q<p} keep_q, block p starts from about K_p w_g
+(the decay it expects, e^{−aλ} for each block), ends at S_p, and is chained:
 
-    d_p = (S_p − w_g) + M (d_{p−1} − d°_{p−1}),   d_0 = 0,   d° the d that the block started from: 0 at first
+    d_p = s_p + M d_{p−1},   d_0 = 0,   s_p = S_p − what the penalty alone would have made of the block's start
 
-Block p is right once its predecessor is, and the first is right from the outset: P − 1 sweeps are sequential SGD.
+Then a sweep of refinement runs each block again, from where the chain says that its predecessor ended, K_p w_g +
+d°_{p−1}, and chains them again:
+
+    d_p = s_p + M (d_{p−1} − d°_{p−1}),   s_p = S_p − K_{p+1} w_g
+
+The merged model is K_P w_g + d_P. Block p is right once its predecessor is, and the first is right from the outset:
+P − 1 sweeps are sequential SGD.
 """
 
 from __future__ import annotations
@@ -66,22 +72,32 @@ def merge_ended(start: Vector, end: Vector, now: Vector, M: Matrix) -> Vector:
     return end + M @ (now - start)
 
 
-def steps_of(learner: Learner, t: float, count: int) -> tuple[float, float]:
-    """a and keep of `count` steps from number t on; a by Simpson's rule, a sum where step sizes do not change."""
-    assert isinstance(learner.rule, Decay)
+def steps_of(learner: Learner, t: float, count: int) -> float:
+    """a of `count` steps from number t on, by Simpson's rule: a sum where step sizes do not change."""
     first, middle, last = (
         step_size(learner.schedule, learner.loss, t + share * (count - 1)) for share in (0.0, 0.5, 1.0)
     )
-    a = count * (first + 4.0 * middle + last) / 6.0
-    return a, float(np.exp(-a * learner.rule.alpha))
+    return count * (first + 4.0 * middle + last) / 6.0
+
+
+def kept(learner: Learner, t: float, count: int) -> float:
+    """What the penalty of `count` steps from number t on leaves of a weight."""
+    assert isinstance(learner.rule, Decay)
+    sizes = [step_size(learner.schedule, learner.loss, t + k) for k in range(count)]
+    return float(np.prod([max(0.0, 1.0 - size * learner.rule.alpha) for size in sizes]))
 
 
 def chain(moved: Sequence[Vector], began: Sequence[Vector], M: Sequence[Matrix]) -> list[Vector]:
-    """d_0 = 0, d_1, …, d_P from s_p = S_p − w_g and the d° that each block started from."""
+    """d_0 = 0, d_1, …, d_P from s_p and the d° that each block started from."""
     d = [np.zeros_like(moved[0])]
     for s, start, derivative in zip(moved, began, M, strict=True):
         d.append(s + derivative @ (d[-1] - start))
     return d
+
+
+def decayed(w: Vector, decay: float) -> Vector:
+    """(w, b) with its weights decayed."""
+    return np.append(w[:-1] * decay, w[-1])
 
 
 @dataclass(frozen=True)
@@ -104,19 +120,28 @@ def curvature_round(
     states = [start]
     for part in rows[:-1]:
         states.append(passed_over(learner, states[-1], part))
-    numbers = [steps_of(learner, state.t, len(part)) for state, part in zip(states, rows, strict=True)]
-    a = float(np.mean([steps for steps, _ in numbers[1:]])) if len(rows) > 1 else 0.0
-    M = [mean_derivative(H, a, keep, learner.kappa) for _, keep in numbers]
+    assert isinstance(learner.rule, Decay)
+    steps = [steps_of(learner, state.t, len(part)) for state, part in zip(states, rows, strict=True)]
+    keep = [kept(learner, state.t, len(part)) for state, part in zip(states, rows, strict=True)]
+    planned = np.cumprod([1.0, *np.exp(-learner.rule.alpha * np.array(steps))])
+    K = np.cumprod([1.0, *keep])
+    a = float(np.mean(steps[1:])) if len(rows) > 1 else 0.0
+    M = [mean_derivative(H, a, left, learner.kappa) for left in keep]
 
     w = start.vector
+    starts = [moved_state(learner, state, decayed(w, d)) for state, d in zip(states, planned[:-1], strict=True)]
+    blocks = [run_block(learner, state, part) for state, part in zip(starts, rows, strict=True)]
+    rested = [decayed(w, expected * left) for expected, left in zip(planned[:-1], keep, strict=True)]
     began = [np.zeros_like(w) for _ in rows]
-    blocks = [run_block(learner, state, part) for state, part in zip(states, rows, strict=True)]
-    d = chain([block.end.vector - w for block in blocks], began, M)
-    merged = [w + d[-1]]
+    d = chain([block.end.vector - rest for block, rest in zip(blocks, rested, strict=True)], began, M)
+    merged = [decayed(w, K[-1]) + d[-1]]
     for _ in range(min(sweeps, len(rows) - 1)):
         began = d[:-1]
-        again = [moved_state(learner, state, w + begin) for state, begin in zip(states, began, strict=True)]
+        again = [
+            moved_state(learner, state, decayed(w, decay) + begin)
+            for state, decay, begin in zip(states, K[:-1], began, strict=True)
+        ]
         blocks[1:] = [run_block(learner, state, part) for state, part in zip(again[1:], rows[1:], strict=True)]
-        d = chain([block.end.vector - w for block in blocks], began, M)
-        merged.append(w + d[-1])
+        d = chain([block.end.vector - decayed(w, decay) for block, decay in zip(blocks, K[1:], strict=True)], began, M)
+        merged.append(decayed(w, K[-1]) + d[-1])
     return CurvatureRound(blocks, moved_state(learner, blocks[-1].end, merged[-1]), merged)

@@ -38,7 +38,7 @@ struct LogLoss {
     template <class R>
     [[gnu::always_inline]] R curvature_by_gradient(R g, R y) const {
         const R sigma = -(y * g);
-        return sigma * (all<R>(1) - sigma);
+        return sigma - sigma * sigma;
     }
 
     // The exponential is held within the range of R; where yp is less, the value is −yp to the last bit.

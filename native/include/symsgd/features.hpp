@@ -1,0 +1,46 @@
+// Features by how frequent they are, and rows that number them so.
+//
+// Few features make up most of the entries of sparse rows. With those in front, what threads have to merge often is a
+// short stretch of memory, and what rows read lies together. The caller never sees the numbers: a model gives and takes
+// weights in the order that the data has (model.hpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "symsgd/rows.hpp"
+
+namespace symsgd {
+
+class FeatureOrder {
+public:
+    // Counts the features of some rows, evenly spaced, about `entries` entries of them.
+    template <class V, class I>
+    FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries);
+
+    const std::int32_t* original() const { return original_.data(); }  // number of the i-th feature in the data
+
+    // How many of the features, the most frequent ones, are in at least this share of the rows. A feature that none of
+    // the sampled rows has is in no share of them.
+    std::int64_t in_share(double share) const;
+
+private:
+    std::int64_t sampled_ = 0;               // rows
+    std::vector<std::int32_t> original_;
+    std::vector<std::int64_t> with_at_least_;  // [count]: features that so many sampled rows have
+};
+
+// The same rows with each feature's place in the order for its number: a copy of the indices alone.
+template <class V, class I>
+class RenumberedRows {
+public:
+    RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads);
+    SparseRows<V, I> view() const { return view_; }
+
+private:
+    std::unique_ptr<I[]> index_;
+    SparseRows<V, I> view_;
+};
+
+}  // namespace symsgd

@@ -1,0 +1,62 @@
+#include "symsgd/features.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "symsgd/team.hpp"
+
+namespace symsgd {
+
+template <class V, class I>
+FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries) {
+    const auto features = static_cast<std::size_t>(rows.features);
+    const std::int64_t all = static_cast<std::int64_t>(rows.start[rows.rows]);
+    const std::int64_t apart = std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, entries));
+    std::vector<std::int32_t> count(features, 0);
+    for (std::int64_t row = 0; row < rows.rows; row += apart, ++sampled_)
+        for (I e = rows.start[row]; e < rows.start[row + 1]; ++e) ++count[static_cast<std::size_t>(rows.index[e])];
+
+    // a counting sort, from the most frequent down; features alike in this stay as they were
+    const std::int32_t most = features == 0 ? 0 : *std::max_element(count.begin(), count.end());
+    with_at_least_.assign(static_cast<std::size_t>(most) + 2, 0);
+    for (const std::int32_t c : count) ++with_at_least_[static_cast<std::size_t>(c)];
+    for (std::int64_t c = most - 1; c >= 0; --c)
+        with_at_least_[static_cast<std::size_t>(c)] += with_at_least_[static_cast<std::size_t>(c) + 1];
+    std::vector<std::int64_t> next(with_at_least_.begin() + 1, with_at_least_.end());  // [count]: where they begin
+    original_.resize(features);
+    for (std::size_t i = 0; i < features; ++i)
+        original_[static_cast<std::size_t>(next[static_cast<std::size_t>(count[i])]++)] = static_cast<std::int32_t>(i);
+}
+
+std::int64_t FeatureOrder::in_share(double share) const {
+    const double count = std::max(1.0, std::ceil(share * static_cast<double>(sampled_)));
+    if (count >= static_cast<double>(with_at_least_.size())) return 0;
+    return with_at_least_[static_cast<std::size_t>(count)];
+}
+
+template <class V, class I>
+RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads)
+    : index_(std::make_unique_for_overwrite<I[]>(static_cast<std::size_t>(rows.start[rows.rows]))), view_(rows) {
+    const auto features = static_cast<std::size_t>(rows.features);
+    std::vector<std::int32_t> place(features);
+    for (std::size_t i = 0; i < features; ++i)
+        place[static_cast<std::size_t>(order.original()[i])] = static_cast<std::int32_t>(i);
+    in_pieces(static_cast<std::int64_t>(rows.start[rows.rows]), std::int64_t{1} << 18, threads,
+              [&](std::int64_t begin, std::int64_t end) {
+                  for (std::int64_t e = begin; e < end; ++e)
+                      index_[static_cast<std::size_t>(e)] =
+                          static_cast<I>(place[static_cast<std::size_t>(rows.index[e])]);
+              });
+    view_.index = index_.get();
+}
+
+#define SYMSGD_FOR_SPARSE(V, I)                                              \
+    template FeatureOrder::FeatureOrder(const SparseRows<V, I>&, std::int64_t); \
+    template class RenumberedRows<V, I>;
+SYMSGD_FOR_SPARSE(float, std::int32_t)
+SYMSGD_FOR_SPARSE(float, std::int64_t)
+SYMSGD_FOR_SPARSE(double, std::int32_t)
+SYMSGD_FOR_SPARSE(double, std::int64_t)
+#undef SYMSGD_FOR_SPARSE
+
+}  // namespace symsgd

@@ -1,0 +1,50 @@
+// A net under merges: the loss of a few rows before and after. A merge after which they lose twice as much has done
+// harm, whatever was measured of it. Where the loss is next to nothing beside what it was at first, a multiple of it
+// says little.
+#pragma once
+
+#include "curvature_sample.hpp"
+
+namespace symsgd {
+
+template <class Rows>
+class CurvatureNet {
+    using V = typename Rows::Value;
+
+public:
+    void begin(Workspace<Rows>& work, const WrittenOrder& order) {
+        const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
+        rows_ = spread_rows(order, std::clamp<std::int64_t>(entries / mean, 16, 128), 5);
+        accepted_ = first_ = loss(work, 0, 1);
+    }
+
+    // The model's loss on rows part, part + parts, … of the net, over the number of all of them.
+    double loss(Workspace<Rows>& work, std::int64_t part, std::int64_t parts) const {
+        const ModelView<V> model = work.model.view();
+        const Rule& rule = work.spec.rule;
+        double total = 0.0;
+        for (std::int64_t i = part; i < static_cast<std::int64_t>(rows_.size()); i += parts) {
+            const std::int64_t row = rows_[static_cast<std::size_t>(i)];
+            for (int c = 0; c < model.classes; ++c) {
+                const Lane& lane = model.lanes[c];
+                const Seen seen = seen_by(work.spec.targets, row, c);
+                const double p = score(work.rows, row, model.weights + c, model.stride) * lane.scale + lane.intercept;
+                total += seen.weight * visit(rule.loss, [&](const auto& loss) { return loss.value(p, seen.target); });
+            }
+        }
+        return total / static_cast<double>(rows_.size());
+    }
+
+    bool harmed(double loss) const { return !(loss <= harm * accepted_ + 0.1 * first_); }
+    void accept(double loss) { accepted_ = loss; }
+    const std::vector<std::int64_t>& rows() const { return rows_; }
+
+private:
+    static constexpr std::int64_t entries = 8192;  // of its rows, about
+    static constexpr double harm = 2.0;
+
+    std::vector<std::int64_t> rows_;
+    double accepted_ = 0.0, first_ = 0.0;
+};
+
+}  // namespace symsgd
