@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "symsgd/check.hpp"
+#include "symsgd/mean_block.hpp"
 #include "symsgd/replica.hpp"
 #include "symsgd/team.hpp"
 #include "symsgd/train.hpp"
@@ -280,6 +281,67 @@ nb::object write_projection(std::uint32_t seed, std::int64_t pass, std::int64_t 
     return nb::cast(array);
 }
 
+// A block that began at `start` and ended at `end` is merged into a model that is at `now` by then (mean_block.hpp), H
+// being that of the rows of `sample`, their last entry the intercept's; the first `places` features are in Q. Returns
+// the merged model, Q, Λ and c, for the tests of the merge.
+std::tuple<nb::object, nb::object, std::vector<double>, std::vector<double>> merge_by_curvature(
+    const AnyArray& sample, std::int64_t places, int rank, const std::vector<double>& start,
+    const std::vector<double>& end, const std::vector<double>& now, double steps, double keep) {
+    const auto rows = static_cast<std::int64_t>(sample.shape(0)), last = static_cast<std::int64_t>(sample.shape(1)) - 1;
+    CurvatureSample<double> known;
+    known.start.assign(1, 0);
+    known.diagonal.assign(static_cast<std::size_t>(last) + 1, 0.0);
+    for (std::int64_t i = 0; i < rows; ++i) {
+        for (std::int64_t j = 0; j <= last; ++j) {
+            const double x = pointer<double>(sample)[i * (last + 1) + j];
+            known.diagonal[static_cast<std::size_t>(j)] += x * x;
+            if (x == 0.0 || (j >= places && j < last)) continue;
+            known.place.push_back(static_cast<std::int32_t>(std::min(j, places)));
+            known.value.push_back(x);
+        }
+        known.start.push_back(static_cast<std::int64_t>(known.place.size()));
+    }
+    std::vector<std::int64_t> features;  // that Q has rows of
+    for (std::int64_t j = 0; j < places; ++j) features.push_back(j);
+    const CurvatureKernels<double>& curvature = kernels().of_curvature<double>();
+    Spectrum<double> spectrum;
+    spectrum.reset(places, rank);
+    Crew crew;
+    crew.run(1, [&](Crew::Member& member) { spectrum.estimate(member, known, features, curvature, 0); });
+    MeanBlock<double> block;
+    block.renew(spectrum, 0, last, {steps, keep});
+
+    features.push_back(last);
+    const auto size = end.size(), in_q = features.size();
+    std::vector<double> u[2], v[2];  // of what the block has done, and of what others have
+    std::vector<double> part(in_q), lambda, rest;
+    for (const int turn : {0, 1}) {
+        const std::vector<double>& to = turn == 0 ? end : now;
+        for (std::size_t i = 0; i < size; ++i) v[turn].push_back(to[i] - start[i]);
+        for (std::size_t k = 0; k < in_q; ++k) part[k] = v[turn][static_cast<std::size_t>(features[k])];
+        to_directions(spectrum, curvature, part, u[turn]);
+        from_directions(spectrum, curvature, u[turn], part);
+        for (std::size_t k = 0; k < in_q; ++k) v[turn][static_cast<std::size_t>(features[k])] -= part[k];
+    }
+    for (std::size_t j = 0; j < u[0].size(); ++j) u[0][j] += keep * block.sharp(j) * u[1][j];
+    from_directions(spectrum, curvature, u[0], part);
+    auto* merged = new double[size];
+    auto merged_array = new_array(merged, {size});
+    for (std::size_t i = 0; i < size; ++i)
+        merged[i] = start[i] + v[0][i] + (i + 1 < size ? keep : 1.0) * block.flat()[i] * v[1][i];
+    for (std::size_t k = 0; k < in_q; ++k) merged[features[k]] += part[k];
+
+    const auto columns = static_cast<std::size_t>(spectrum.rank());
+    auto* q = new double[size * columns]();
+    auto q_array = new_array(q, {size, columns});
+    for (std::size_t k = 0; k < in_q; ++k)
+        std::copy_n(spectrum.q(static_cast<std::int64_t>(k)), columns,
+                    q + static_cast<std::size_t>(features[k]) * columns);
+    for (int j = 0; j < spectrum.rank(); ++j) lambda.push_back(spectrum.lambda(j));
+    for (std::int64_t j = 0; j <= last; ++j) rest.push_back(spectrum.rest(j));
+    return {nb::cast(merged_array), nb::cast(q_array), lambda, rest};
+}
+
 StrategySpec make_strategy(const std::string& kind, int threads, int cores, std::int64_t block_size,
                            std::int64_t batch_size, const std::string& combiner, int k, bool keep, int refine,
                            double tolerance, bool renumber, int places, double frequent, std::int64_t sample) {
@@ -291,7 +353,8 @@ StrategySpec make_strategy(const std::string& kind, int threads, int cores, std:
                                  {"rounds", StrategyKind::rounds},
                                  {"curvature", StrategyKind::curvature},
                                  {"parameter-server", StrategyKind::parameter_server},
-                                 {"asynchronous", StrategyKind::asynchronous}}),
+                                 {"asynchronous", StrategyKind::asynchronous},
+                                 {"async-curvature", StrategyKind::async_curvature}}),
             threads,
             cores,
             block_size,
@@ -332,6 +395,11 @@ NB_MODULE(_core, m) {
         nb::sig(
             "def write_projection(seed: int, pass_number: int, block: int, part: int, n_rows: int, k: int) -> NDArray"),
         "seed"_a, "pass_number"_a, "block"_a, "part"_a, "n_rows"_a, "k"_a);
+    m.def("merge_by_curvature", &merge_by_curvature,
+          nb::sig("def merge_by_curvature(sample: NDArray, places: int, rank: int, start: Sequence[float], "
+                  "end: Sequence[float], now: Sequence[float], steps: float, keep: float) -> "
+                  "tuple[NDArray, NDArray, list[float], list[float]]"),
+          "sample"_a, "places"_a, "rank"_a, "start"_a, "end"_a, "now"_a, "steps"_a, "keep"_a);
     m.def("instruction_set", [] { return std::string(kernels().name); });
 
     nb::class_<StrategySpec>(m, "Strategy")

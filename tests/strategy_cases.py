@@ -65,10 +65,13 @@ RACY: dict[str, Strategy] = {
     "async-symsgd": Async(block_size=16),
     "async-exact": Async(Exact(), block_size=16),
     "async-sum": Async(Sum(), block_size=16),
+    "async-curvature": Async(Curvature(), block_size=16),
+    "async-curvature-auto": Async(Curvature(), block_size="auto"),
 }
 EVERY = IN_ROUNDS | RACY
 ADAGRAD = ("allreduce", "adagrad-mean")  # whatever the schedule says, these take AdaGrad's steps
 CURVATURE = ("curvature", "curvature-auto")  # neither L1 nor averages; blocks as their errors allow
+ASYNC_CURVATURE = ("async-curvature", "async-curvature-auto")
 NAMES = [
     "sequential", "hogwild", "hogbatch", "round-robin", "averaging", "allreduce", "parameter-server", "mr-symsgd",
     "async-symsgd",

@@ -34,6 +34,8 @@ std::unique_ptr<Strategy<Rows>> make_strategy(const StrategySpec& spec) {
         case StrategyKind::parameter_server:
         case StrategyKind::asynchronous:
             return make_asynchronous<Rows>(spec);
+        case StrategyKind::async_curvature:
+            return make_async_curvature<Rows>(spec);
     }
     __builtin_unreachable();
 }

@@ -133,9 +133,16 @@ std::vector<StrategySpec> curved(int threads) {
             spec.refine = refine;
             spec.tolerance = tolerance;
             all.push_back(spec);
+            if (refine > 0) continue;
+            spec.kind = StrategyKind::async_curvature;
+            all.push_back(spec);
         }
     }
     return all;
+}
+
+bool is_curved(const StrategySpec& spec) {
+    return spec.kind == StrategyKind::curvature || spec.kind == StrategyKind::async_curvature;
 }
 
 std::vector<StrategySpec> all_strategies(int threads) {
@@ -181,7 +188,7 @@ void vary(Case& a, std::mt19937& random) {
     if (a.strategy.kind == StrategyKind::rounds && below(4) == 0) a.strategy.block_size = 0;
     if (a.strategy.kind == StrategyKind::rounds) a.strategy.cores = 1 + static_cast<int>(below(5));
     a.strategy.batch_size = sizes[below(4)];
-    if (a.strategy.kind == StrategyKind::curvature) {
+    if (is_curved(a.strategy)) {
         if (passive_aggressive(a)) a.schedule = ScheduleKind::constant;
         if (a.strategy.refine < 0 && below(2) == 0) a.strategy.block_size = 0;
         a.strategy.cores = 1 + static_cast<int>(below(5));
@@ -202,8 +209,7 @@ void run_product(unsigned seed) {
                         if (!makes_sense(a) || (classes == 9 && random() % 8 != 0)) continue;
                         vary(a, random);
                         // none of these is for rows that repeat a feature
-                        const bool unique = penalty == PenaltyKind::halves || passive_aggressive(a) ||
-                                            spec.kind == StrategyKind::curvature;
+                        const bool unique = penalty == PenaltyKind::halves || passive_aggressive(a) || is_curved(spec);
                         watched(unique || random() % 2 == 0 ? plain : repeating, a, "product");
                     }
                 }
@@ -360,6 +366,24 @@ void run_stopped_decay() {
     }
 }
 
+// More features than Q has rows of, merged in several slices, each under its own lock.
+void run_slices() {
+    using Rows = SparseRows<float, std::int32_t>;
+    for (const int classes : {1, 3}) {
+        const Problem<Rows> problem(
+            {.rows = 3000, .features = 20000, .entries = 12, .classes = classes, .repeats = false});
+        for (const int threads : {2, 5}) {
+            for (const std::int64_t block : {0, 7, 100}) {
+                Case a{.strategy = strategy(StrategyKind::async_curvature, threads), .loss = LossKind::log_loss};
+                a.strategy.refine = -1;
+                a.strategy.block_size = block;
+                a.penalty = block == 7 ? PenaltyKind::none : PenaltyKind::decay;
+                watched(problem, a, "slices");
+            }
+        }
+    }
+}
+
 // Kept combiners are those of a whole pass, also where the first one was stopped.
 void run_stopped_keep() {
     using Rows = DenseRows<double>;
@@ -385,6 +409,7 @@ void run_stress() {
         std::vector<StrategySpec> all = in_rounds(threads);
         all.push_back(strategy(StrategyKind::round_robin, threads));
         all.push_back(strategy(StrategyKind::asynchronous, threads, CombinerKind::projected, 7));
+        all.push_back(strategy(StrategyKind::async_curvature, threads));
         for (StrategySpec& spec : all) {
             if (spec.combiner == CombinerKind::matrix) continue;
             spec.block_size = spec.batch_size = 1;
@@ -424,6 +449,8 @@ int run_all() {
     run_stopped_decay();
     run_stopped_keep();
     say("stops");
+    run_slices();
+    say("slices");
     run_stress();
     say("stress");
     return failures == 0 ? 0 : 1;

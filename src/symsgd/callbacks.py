@@ -28,7 +28,8 @@ class PassRecord:
     The rest is of the curvature combiner: the ``rank`` of its last estimate, ``sweeps`` of refinement, the mean
     ``error`` measured by them (how much a sweep changed predictions, as a share of their spread; ``None`` if none was),
     rows that one thread trained (``rows_alone``: no round was worth it, or there is but one thread), merges that did
-    harm and were undone (``caught``).
+    harm and were undone (``caught``). Without rounds a sweep is one block, trained again, and a merge that would do
+    harm is replaced before it is made.
     """
 
     number: int

@@ -103,7 +103,8 @@ class Curvature(Combiner):
         32
     refine : sweeps of refinement in every round, no more and no less; 0 never refines and never measures. "auto"
         refines the rounds whose error is measured, and goes on where it is too large. As many sweeps as a round has
-        blocks, less one, *are* sequential SGD (a block a thread, two from eight threads on)
+        blocks, less one, *are* sequential SGD (a block a thread, two from eight threads on). Without rounds (``Async``)
+        "auto" or 0
     tolerance : of the measured error, the change of predictions by a sweep as a share of their spread; larger ones make
         blocks smaller, smaller ones larger (``block_size="auto"``)
     """

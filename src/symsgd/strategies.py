@@ -162,18 +162,18 @@ def _native_rounds(combiner: Combiner, block_size: int, n_threads: int, n_featur
     }
 
 
-def _native_curvature(combiner: Curvature, block_size: int, work: Work) -> dict[str, Any]:
+def _native_curvature(kind: str, combiner: Curvature, block_size: int | str, work: Work) -> dict[str, Any]:
     pays = work.sparse and work.n_features >= RENUMBER_FROM and work.n_passes >= RENUMBER_PASSES
     fits = INDEX_BYTES * work.entries < work.memory / 2 and work.n_features < 2**31
     return {
-        "kind": "curvature",
+        "kind": kind,
         "threads": work.n_threads,
         "cores": min(work.n_threads, available_cores()),
-        "block_size": block_size,
+        "block_size": 0 if block_size == "auto" else block_size,
         "k": 0 if combiner.rank == "auto" else combiner.rank,
         "refine": -1 if combiner.refine == "auto" else combiner.refine,
         "tolerance": combiner.tolerance,
-        "renumber": pays and fits and work.n_threads > 1,
+        "renumber": kind == "curvature" and pays and fits and work.n_threads > 1,
         "places": MOST_PLACES,
     }
 
@@ -270,6 +270,21 @@ def _check_combiner(combiner: object, accepted: tuple[type[Combiner], ...]) -> N
         raise ValueError(f"combiner={combiner!r} is not accepted; it must be one of symsgd.combiners: {names}")
 
 
+def _check_block(block_size: object, combiner: Combiner) -> None:
+    if block_size != "auto":
+        check_count("block_size", block_size, at_most=2**62, auto=isinstance(combiner, Curvature))
+    elif not isinstance(combiner, Curvature):
+        raise ValueError(
+            f"block_size='auto' follows the measured error of combiner=Curvature(), which {combiner!r} does "
+            "not measure; give a number of rows"
+        )
+    elif combiner.refine != "auto":
+        raise ValueError(
+            f"block_size='auto' follows the error that combiner=Curvature(refine='auto') measures; "
+            f"refine={combiner.refine} needs a number of rows"
+        )
+
+
 @dataclass(frozen=True)
 class MapReduce(Strategy):
     """MR-SymSGD: rounds of one block of ``block_size`` rows a thread, all from the same model, merged in order.
@@ -284,18 +299,7 @@ class MapReduce(Strategy):
 
     def __post_init__(self) -> None:
         _check_combiner(self.combiner, (Exact, Projected, Curvature, Sum, Mean, AdaGradMean))
-        if self.block_size != "auto":
-            check_count("block_size", self.block_size, at_most=2**62, auto=isinstance(self.combiner, Curvature))
-        elif not isinstance(self.combiner, Curvature):
-            raise ValueError(
-                f"block_size='auto' follows the measured error of combiner=Curvature(), which {self.combiner!r} does "
-                "not measure; give a number of rows"
-            )
-        elif self.combiner.refine != "auto":
-            raise ValueError(
-                f"block_size='auto' follows the error that combiner=Curvature(refine='auto') measures; "
-                f"refine={self.combiner.refine} needs a number of rows"
-            )
+        _check_block(self.block_size, self.combiner)
 
     @property
     def soft_curvature(self) -> bool:
@@ -328,10 +332,10 @@ class MapReduce(Strategy):
         return Constant(self.combiner.step_size) if isinstance(self.combiner, AdaGradMean) else schedule
 
     def native(self, work: Work) -> dict[str, Any]:
-        rows = 0 if self.block_size == "auto" else self.block_size
         if isinstance(self.combiner, Curvature):
-            return _native_curvature(self.combiner, rows, work)
-        return _native_rounds(self.combiner, rows, work.n_threads, work.n_features)
+            return _native_curvature("curvature", self.combiner, self.block_size, work)
+        assert self.block_size != "auto"
+        return _native_rounds(self.combiner, self.block_size, work.n_threads, work.n_features)
 
 
 @dataclass(frozen=True)
@@ -339,21 +343,24 @@ class Async(_Racy):
     """Async-SymSGD: frequent features are merged with a combiner when a thread's block ends, without waiting for the
     others; all other weights are shared as in Hogwild!.
 
-    A feature is frequent if at least ``frequent_threshold`` of ``frequent_sample`` rows have it. Runs differ from one
-    another when there is more than one thread.
+    A feature is frequent if at least ``frequent_threshold`` of ``frequent_sample`` rows have it. With
+    ``combiner=Curvature()`` every feature is replicated and merged, and ``block_size`` may be "auto". Runs differ from
+    one another when there is more than one thread.
     """
 
     name: ClassVar[str] = "async-symsgd"
     combiner: Combiner = field(default_factory=Projected)
-    block_size: int = 256
+    block_size: int | Literal["auto"] = 256
     frequent_threshold: float = 0.1
     frequent_sample: int = 1000
 
     def __post_init__(self) -> None:
-        check_count("block_size", self.block_size, at_most=2**62)
         check_number("frequent_threshold", self.frequent_threshold, at_least=0.0, at_most=1.0)
         check_count("frequent_sample", self.frequent_sample)
-        _check_combiner(self.combiner, (Exact, Projected, Sum))
+        _check_combiner(self.combiner, (Exact, Projected, Curvature, Sum))
+        _check_block(self.block_size, self.combiner)
+        if isinstance(self.combiner, Curvature):
+            self._check_curvature(self.combiner)
         if isinstance(self.combiner, Exact) and (self.combiner.form == "walk" or self.combiner.keep):
             raise ValueError(
                 "Async merges blocks as they end, so there is no second walk and no block that comes again; "
@@ -364,7 +371,31 @@ class Async(_Racy):
     def soft_curvature(self) -> bool:
         return bool(getattr(self.combiner, "soft_curvature", False))
 
+    def _check_curvature(self, combiner: Curvature) -> None:
+        if combiner.refine not in ("auto", 0):
+            raise ValueError(
+                f"Async has no rounds that combiner=Curvature(refine={combiner.refine}) could sweep over again; "
+                "refine='auto' measures the error of a merge now and then, refine=0 never does"
+            )
+        for parameter in ("frequent_threshold", "frequent_sample"):
+            value = getattr(self, parameter)
+            if value != type(self).__dataclass_fields__[parameter].default:
+                raise ValueError(
+                    f"{parameter}={value!r} says which features are shared as in Hogwild!; combiner=Curvature() "
+                    "merges all of them"
+                )
+
+    def check(self, rule: Rule, shuffle: object) -> None:
+        super().check(rule, shuffle)
+        if isinstance(self.combiner, Curvature):
+            _check_curvature(self, rule)
+
+    def needs_norms(self, rule: Rule) -> bool:
+        return isinstance(self.combiner, Curvature) or super().needs_norms(rule)
+
     def native(self, work: Work) -> dict[str, Any]:
+        if isinstance(self.combiner, Curvature):
+            return _native_curvature("async-curvature", self.combiner, self.block_size, work)
         combiner = Exact(form="matrix") if isinstance(self.combiner, Exact) else self.combiner
         return {
             "kind": "asynchronous",

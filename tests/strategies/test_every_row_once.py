@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strategy_cases import CURVATURE, IN_ROUNDS, RACY, close, dense_rows, targets
+from strategy_cases import ASYNC_CURVATURE, CURVATURE, IN_ROUNDS, RACY, close, dense_rows, targets
 from symsgd import EarlyStopping, losses, penalties, schedules, strategies, train
 from symsgd.combiners import AdaGradMean, Exact, Mean, Projected, Sum
 from symsgd.strategies import (
@@ -129,7 +129,7 @@ def test_rows_that_share_no_feature(
 
 @pytest.mark.parametrize("n_threads", [2, 5, 16])
 @pytest.mark.parametrize(
-    "strategy", [key for key in (IN_ROUNDS | RACY) if key not in ("mean", "averaging", *CURVATURE)]
+    "strategy", [key for key in (IN_ROUNDS | RACY) if key not in ("mean", "averaging", *CURVATURE, *ASYNC_CURVATURE)]
 )
 def test_many_rows_that_share_no_feature(strategy: str, n_threads: int) -> None:
     """Long enough for the threads to be at work at once, in the window order; AdaGrad's first step is ±η. (Not for the

@@ -113,7 +113,7 @@ def run(code: str) -> Any:
 
 def test_every_strategy_leaves_a_pass_in_the_middle() -> None:
     answers = run(EVERY_STRATEGY)
-    assert len(answers) == 17
+    assert len(answers) == 19
     for strategy, told in answers.items():
         n, classes = SIZES.get(strategy, SIZES[""])
         assert told["type"] == "TrainingInterrupted", strategy

@@ -188,7 +188,8 @@ def test_forms_of_exact(form: Any) -> None:
 
 @pytest.mark.parametrize("combiner", [Mean(), AdaGradMean(), "projected", None, Projected, 3], ids=repr)
 def test_combiners_of_async(combiner: Any) -> None:
-    message = r"combiner=.* is not accepted; it must be one of symsgd.combiners: Exact, Projected, Sum"
+    message = r"combiner=.* is not accepted; it must be one of symsgd.combiners: "
+    message += "Exact, Projected, Curvature, Sum"
     with pytest.raises(ValueError, match=message):
         Async(combiner)
 
@@ -213,6 +214,7 @@ def test_combiners_of_rounds(combiner: Any) -> None:
 
 
 CURVATURE = [MapReduce(Curvature()), MapReduce(Curvature(), "auto"), MapReduce(Curvature(8, 2, 0.1), 16)]
+ASYNC_CURVATURE = [Async(Curvature()), Async(Curvature(), "auto"), Async(Curvature(8, 0, 0.1), 16)]
 
 
 @pytest.mark.parametrize("strategy", CURVATURE, ids=lambda s: str(s.block_size))
@@ -230,7 +232,7 @@ def test_curvature_merges_weights_alone(strategy: Any) -> None:
 
 
 @pytest.mark.parametrize("schedule", [schedules.PassiveAggressive1(1.0), schedules.PassiveAggressive2(1.0)], ids=name)
-@pytest.mark.parametrize("strategy", CURVATURE, ids=lambda s: str(s.block_size))
+@pytest.mark.parametrize("strategy", [*CURVATURE, *ASYNC_CURVATURE], ids=lambda s: f"{s.name}-{s.block_size}")
 def test_curvature_knows_step_sizes_beforehand(strategy: Any, schedule: Any) -> None:
     message = r"combiner=Curvature\(\) needs to know the step sizes of a block beforehand; "
     message += f"schedule='{schedule.name}' takes them from the margins"
@@ -243,12 +245,17 @@ def test_only_curvature_measures_errors(combiner: Any) -> None:
     message = r"block_size='auto' follows the measured error of combiner=Curvature\(\), which .* does not measure; "
     with pytest.raises(ValueError, match=message + "give a number of rows"):
         MapReduce(combiner, block_size="auto")  # type: ignore[arg-type]
+    if combiner in (Exact(), Projected(), Sum()):
+        with pytest.raises(ValueError, match=message + "give a number of rows"):
+            Async(combiner, block_size="auto")
 
 
 @pytest.mark.parametrize("value", ["Auto", "", 0, None, 1.5], ids=repr)
 def test_blocks_of_curvature(value: Any) -> None:
     with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be 'auto' or an integer >= 1"):
         MapReduce(Curvature(), block_size=value)
+    with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be 'auto' or an integer >= 1"):
+        Async(Curvature(), block_size=value)
 
 
 @pytest.mark.parametrize("refine", [0, 1, 5])
@@ -256,11 +263,23 @@ def test_blocks_follow_an_error_that_is_measured(refine: int) -> None:
     message = r"block_size='auto' follows the error that combiner=Curvature\(refine='auto'\) measures; "
     with pytest.raises(ValueError, match=message + f"refine={refine} needs a number of rows"):
         MapReduce(Curvature(refine=refine), block_size="auto")
+    with pytest.raises(ValueError, match=message + f"refine={refine} needs a number of rows"):
+        Async(Curvature(refine=refine), block_size="auto")
 
 
-def test_async_has_no_curvature() -> None:
-    with pytest.raises(ValueError, match=r"it must be one of symsgd\.combiners: Exact, Projected, Sum"):
-        Async(Curvature())
+@pytest.mark.parametrize("refine", [1, 5])
+def test_async_has_no_rounds_to_refine(refine: int) -> None:
+    message = rf"Async has no rounds that combiner=Curvature\(refine={refine}\) could sweep over again"
+    with pytest.raises(ValueError, match=message):
+        Async(Curvature(refine=refine))
+
+
+@pytest.mark.parametrize(
+    "frequent", [{"frequent_threshold": 0.2}, {"frequent_sample": 10}], ids=lambda f: next(iter(f))
+)
+def test_async_with_curvature_shares_nothing(frequent: Any) -> None:
+    with pytest.raises(ValueError, match=r"as in Hogwild!; combiner=Curvature\(\) merges all of them"):
+        Async(Curvature(), **frequent)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, 129, 2**40, True, "64", "AUTO", None, math.nan], ids=repr)

@@ -10,6 +10,7 @@
 //   curvature          all                     curvature                in rounds
 //   parameter server   all                     sum                      when a block ends
 //   asynchronous       frequent features       projected, exact, sum    when a block ends; the rest is shared
+//   async curvature    all                     curvature                when a block ends
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ enum class StrategyKind : std::uint8_t {
     rounds,
     curvature,
     parameter_server,
-    asynchronous
+    asynchronous,
+    async_curvature
 };
 
 enum class CombinerKind : std::uint8_t { matrix, walk, projected, sum, mean, adagrad };
@@ -115,6 +117,8 @@ template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_curvature(const StrategySpec& spec);  // rounds merged by the curvature
 template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_asynchronous(const StrategySpec& spec);  // Async-SymSGD, parameter server
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_async_curvature(const StrategySpec& spec);  // Async-SymSGD by the curvature
 
 // What a model needs for a rule.
 ModelNeeds needs_of(const TrainingSpec& spec);

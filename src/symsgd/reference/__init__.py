@@ -16,6 +16,7 @@ tolerance stop after the same pass, they are the norms as they were before the l
 `sequential` takes those steps one after the other. `rounds` takes them in blocks that all start from the same state,
 and merges those by a combiner: see `tangents` for the derivative of a block, `combiners` for what is made of it.
 `curvature_round` merges a round by the mean curvature of the loss, and refines it: see `curvature`.
+`merge_ended` merges one block into a model that others have moved meanwhile.
 """
 
 from symsgd.reference.adagrad import AdaGradBlock, run_adagrad_block, weighted_mean
@@ -29,6 +30,8 @@ from symsgd.reference.curvature import (
     kept,
     mean_curvature,
     mean_derivative,
+    merge_ended,
+    spectrum_derivative,
     steps_of,
 )
 from symsgd.reference.losses import (
@@ -92,6 +95,7 @@ __all__ = [
     "make_learner",
     "mean_curvature",
     "mean_derivative",
+    "merge_ended",
     "moved_state",
     "passive_aggressive_step",
     "push",
@@ -104,6 +108,7 @@ __all__ = [
     "slope_of_step",
     "soft_curvature",
     "sparse_projection",
+    "spectrum_derivative",
     "split",
     "start_state",
     "step_size",

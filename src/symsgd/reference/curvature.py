@@ -57,6 +57,21 @@ def mean_derivative(H: Matrix, a: float, keep: float, kappa: float) -> Matrix:
     return np.asarray(keep * unit[:, None] * (Q * np.exp(-a * values)) @ Q.T / unit)
 
 
+def spectrum_derivative(Q: Matrix, values: Vector, rest: Vector, a: float, keep: float) -> Matrix:
+    """keep (Q e^{−aΛ} Qᵀ + diag(e^{−ac}) (I − QQᵀ)): what the core keeps of keep exp(−a H), for changes of (w, b / √κ).
+
+    Outside of Q, L2 does not act on the intercept. Where Q has every direction nothing is outside.
+    """
+    flat = np.exp(-a * rest) * np.append(np.full(len(Q) - 1, keep), 1.0)
+    return np.asarray(keep * (Q * np.exp(-a * values)) @ Q.T + flat[:, None] * (np.eye(len(Q)) - Q @ Q.T))
+
+
+def merge_ended(start: Vector, end: Vector, now: Vector, M: Matrix) -> Vector:
+    """The model after a merge without rounds: a block went from `start` to `end`, others have moved the model to `now`
+    meanwhile, and M is what the block would have made of that."""
+    return end + M @ (now - start)
+
+
 def steps_of(learner: Learner, t: float, count: int) -> float:
     """a of `count` steps from number t on, by Simpson's rule: a sum where step sizes do not change."""
     first, middle, last = (
