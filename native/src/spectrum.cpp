@@ -121,8 +121,36 @@ void Spectrum<V>::rotate(Crew::Member& member, const CurvatureKernels<V>& kernel
     });
 }
 
-// Q ← an orthonormal basis of its columns: with QᵀQ = W diag(v) Wᵀ it is Q W diag(v)^−½. Directions that Q hardly has
-// become columns of 0, so that it is orthonormal whatever the sample's rank.
+namespace {
+
+// The inverse of R, upper triangular, with RᵀR = the symmetric matrix: Cholesky's factor. False if the matrix has next
+// to no part in some direction. `matrix` is n × n and is used up.
+bool invert_factor(int n, std::vector<double>& matrix, double least, std::vector<double>& inverse) {
+    const auto at = [n](int i, int j) { return static_cast<std::size_t>(i) * static_cast<std::size_t>(n) + j; };
+    for (int j = 0; j < n; ++j) {
+        for (int k = 0; k < j; ++k)
+            for (int i = j; i < n; ++i) matrix[at(j, i)] -= matrix[at(k, j)] * matrix[at(k, i)];
+        if (!(matrix[at(j, j)] > least)) return false;
+        const double root = 1.0 / std::sqrt(matrix[at(j, j)]);
+        for (int i = j; i < n; ++i) matrix[at(j, i)] *= root;
+    }
+    inverse.assign(matrix.size(), 0.0);
+    for (int j = 0; j < n; ++j) {
+        inverse[at(j, j)] = 1.0 / matrix[at(j, j)];
+        for (int i = j - 1; i >= 0; --i) {
+            double sum = 0.0;
+            for (int k = i + 1; k <= j; ++k) sum += matrix[at(i, k)] * inverse[at(k, j)];
+            inverse[at(i, j)] = -sum / matrix[at(i, i)];
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+// Q ← an orthonormal basis of its columns. With QᵀQ = RᵀR it is Q R⁻¹; where Q hardly has some direction, with
+// QᵀQ = W diag(v) Wᵀ, Q W diag(v)^−½, in which such directions become columns of 0, so that it is orthonormal whatever
+// the sample's rank.
 template <class V>
 void Spectrum<V>::orthonormalise(Crew::Member& member, const CurvatureKernels<V>& kernels) {
     const auto n = static_cast<std::size_t>(columns_);
@@ -145,6 +173,12 @@ void Spectrum<V>::orthonormalise(Crew::Member& member, const CurvatureKernels<V>
                 size[j] = gram_[j * n + j] > 0.0 ? 1.0 / std::sqrt(gram_[j * n + j]) : 0.0;
             for (std::size_t j = 0; j < n; ++j)
                 for (std::size_t k = 0; k < n; ++k) gram_[j * n + k] *= size[j] * size[k];
+            std::vector<double> copy = gram_;
+            if (invert_factor(columns_, copy, 1e-3, turn_)) {
+                for (std::size_t k = 0; k < n; ++k)
+                    for (std::size_t j = k; j < n; ++j) turn_[k * n + j] *= size[k];
+                return;
+            }
             eigen_symmetric(columns_, gram_, values_, turn_);
             for (std::size_t j = 0; j < n; ++j) {
                 const bool counts = values_[j] > smallest_share<V> * values_[0] && values_[j] > 0.0;

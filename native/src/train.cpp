@@ -48,7 +48,7 @@ struct ByFrequency {
 
 template <class V, class I>
 struct ByFrequency<SparseRows<V, I>> {
-    static constexpr std::int64_t sample_entries = 2'000'000;
+    static constexpr std::int64_t sample_entries = 1'000'000;
 
     // Done in the first pass, whose time it belongs to.
     void renumber(Workspace<SparseRows<V, I>>& work) {

@@ -356,17 +356,14 @@ private:
     // all that is wanted), then of where blocks started
     int columns() const { return round_.refined ? 3 * round_.count : round_.count + 2; }
 
-    // Few blocks a round are merged as well by few directions, and a sample has few that are more than its noise.
-    static int usual_rank(std::int64_t places, std::int64_t width) {
-        const int rank = places <= 1024 ? 64 : 32;
-        return width < 8 ? rank / 2 : rank;
-    }
+    // A sample of some hundred rows has few directions that are more than its noise.
+    static int usual_rank(std::int64_t places) { return places <= 1024 ? 32 : 16; }
 
     void choose(Workspace<Rows>& work, const WrittenOrder& order) {
         sampler_.choose_features(work.rows, work.features, order, work.spec.strategy.places);
         const auto places = static_cast<std::int64_t>(sampler_.features().size());
         for (std::size_t c = 0; c < spectra_.size(); ++c) {
-            spectra_[c].reset(places, rank_ > 0 ? rank_ : usual_rank(places, width_));
+            spectra_[c].reset(places, rank_ > 0 ? rank_ : usual_rank(places));
             projected_[c].resize(static_cast<std::size_t>(width_ * spectra_[c].columns()));
         }
         chosen_ = true;

@@ -109,6 +109,7 @@ public:
         member.alone([&] {
             rows_ = spread_rows(order, sample_rows(work.rows), turn);
             roots_.assign(rows_.size(), 0.0);
+            parts_.resize(static_cast<std::size_t>(pieces));
         });
         const Rule& rule = work.spec.rule;
         const double kappa = rule.fit_intercept ? rule.intercept_decay : 0.0;
@@ -130,8 +131,11 @@ public:
                     const double mean = h * seen.weight / static_cast<double>(count);
                     if (mean > 0.0 && std::isfinite(mean)) roots_[static_cast<std::size_t>(i)] = std::sqrt(mean);
                 }
+                write_part(work.rows, kappa, static_cast<std::size_t>(std::min(count, task * piece)),
+                           static_cast<std::size_t>(std::min(count, (task + 1) * piece)),
+                           parts_[static_cast<std::size_t>(task)]);
             },
-            [&] { write(work.rows, kappa, sample); });
+            [&] { join(sample); });
     }
 
     const std::vector<std::int64_t>& features() const { return features_; }
@@ -151,28 +155,50 @@ private:
         return feature < static_cast<std::int64_t>(features_.size()) ? feature : -1;
     }
 
-    void write(const Rows& rows, double kappa, CurvatureSample<V>& sample) const {
+    // The entries of rows [begin, end) of the sample.
+    struct Part {
+        std::vector<std::int64_t> start;
+        std::vector<std::int32_t> place, feature;
+        std::vector<V> value, square;
+    };
+
+    void write_part(const Rows& rows, double kappa, std::size_t begin, std::size_t end, Part& part) const {
+        part.start.clear();
+        part.place.clear();
+        part.feature.clear();
+        part.value.clear();
+        part.square.clear();
+        for (std::size_t i = begin; i < end; ++i) {
+            const double root = roots_[i];
+            if (root == 0.0) continue;
+            const auto keep = [&](std::int64_t feature, std::int64_t place, double value) {
+                part.feature.push_back(static_cast<std::int32_t>(feature));
+                part.square.push_back(static_cast<V>(value * value));
+                if (place < 0 || value == 0.0) return;
+                part.place.push_back(static_cast<std::int32_t>(place));
+                part.value.push_back(static_cast<V>(value));
+            };
+            for_entries(rows, rows_[i], [&](std::int64_t feature, V x) {
+                if (feature < known_) keep(feature, place(feature), root * static_cast<double>(x));
+            });
+            keep(known_, static_cast<std::int64_t>(features_.size()), root * std::sqrt(kappa));
+            part.start.push_back(static_cast<std::int64_t>(part.place.size()));
+        }
+    }
+
+    // Part after part, so that sums are the same whoever has written them.
+    void join(CurvatureSample<V>& sample) const {
         sample.start.assign(1, 0);
         sample.place.clear();
         sample.value.clear();
         sample.diagonal.assign(static_cast<std::size_t>(known_) + 1, 0.0);
-        for (std::size_t i = 0; i < rows_.size(); ++i) {
-            const double root = roots_[i];
-            if (root == 0.0) continue;
-            const auto keep = [&](std::int64_t place, double value) {
-                if (place < 0 || value == 0.0) return;
-                sample.place.push_back(static_cast<std::int32_t>(place));
-                sample.value.push_back(static_cast<V>(value));
-            };
-            for_entries(rows, rows_[i], [&](std::int64_t feature, V x) {
-                if (feature >= known_) return;
-                const double value = root * static_cast<double>(x);
-                sample.diagonal[static_cast<std::size_t>(feature)] += value * value;
-                keep(place(feature), value);
-            });
-            keep(static_cast<std::int64_t>(features_.size()), root * std::sqrt(kappa));
-            sample.diagonal.back() += root * root * kappa;
-            sample.start.push_back(static_cast<std::int64_t>(sample.place.size()));
+        for (const Part& part : parts_) {
+            const auto before = static_cast<std::int64_t>(sample.place.size());
+            for (const std::int64_t start : part.start) sample.start.push_back(before + start);
+            sample.place.insert(sample.place.end(), part.place.begin(), part.place.end());
+            sample.value.insert(sample.value.end(), part.value.begin(), part.value.end());
+            for (std::size_t e = 0; e < part.feature.size(); ++e)
+                sample.diagonal[static_cast<std::size_t>(part.feature[e])] += static_cast<double>(part.square[e]);
         }
     }
 
@@ -181,6 +207,7 @@ private:
     Array<std::int32_t> places_;  // of each feature among them, or −1; empty if they are the first ones
     std::vector<std::int64_t> rows_;
     std::vector<double> roots_;
+    std::vector<Part> parts_;
 };
 
 }  // namespace symsgd
