@@ -184,11 +184,10 @@ def _check_curvature(strategy: Strategy, rule: Rule) -> None:
             f"strategy={strategy.name!r} with combiner=Curvature() needs to know the step sizes of a block beforehand; "
             f"schedule={rule.schedule.name!r} takes them from the margins; use combiner=Projected()"
         )
-    if isinstance(rule.penalty, (L1, ElasticNet, Lasso)) or rule.average_from:
-        what = "average" if rule.average_from else f"penalty={rule.penalty.name!r}"
+    if isinstance(rule.penalty, (L1, ElasticNet, Lasso)):
         raise ValueError(
-            f"strategy={strategy.name!r} with combiner=Curvature() merges weights alone, and {what} keeps more beside "
-            "them; use combiner=Projected()"
+            f"strategy={strategy.name!r} with combiner=Curvature() merges weights alone, and "
+            f"penalty={rule.penalty.name!r} keeps more beside them; use combiner=Projected()"
         )
 
 

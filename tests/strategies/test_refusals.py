@@ -225,10 +225,9 @@ def test_curvature_merges_weights_alone(strategy: Any) -> None:
     for penalty in WITH_L1:
         refused(message.format(f"penalty='{penalty.name}'"), strategy=strategy, penalty=penalty)
         refused(message.format(f"penalty='{penalty.name}'"), strategy=strategy, penalty=penalty.name, n_threads=1)
-    for average in (True, 10):
-        refused(message.format("average"), strategy=strategy, average=average)
     for penalty in (None, "l2", penalties.L2(0.1)):
-        accepted(strategy=strategy, penalty=penalty, average=False)
+        for average in (False, True, 10):
+            accepted(strategy=strategy, penalty=penalty, average=average)
 
 
 @pytest.mark.parametrize("schedule", [schedules.PassiveAggressive1(1.0), schedules.PassiveAggressive2(1.0)], ids=name)

@@ -47,7 +47,8 @@ public:
             member.alone([&] { decide_next(work); });
             // what is looked at between phases changes within them alone, so that all threads go the same way
             while (at_ < order_.count() && !halted_) {
-                if (waiting_ && (alone_ || plain_)) flush(member, work);
+                // rounds that may be undone begin with nothing waiting, or it would be lost with them
+                if (waiting_ && (alone_ || plain_ || urgent_)) flush(member, work);
                 if (alone_)
                     run_alone(member, work, stopped);
                 else
@@ -106,7 +107,13 @@ private:
             left = std::min(left, kept);
             smallest = std::min(smallest, kept * lane.scale);
         }
-        plain_ = round.plain = round.refined || left < strong_decay;
+        const double from = rule.average_from;
+        for (const Piece& piece : pieces_) {
+            const auto number = static_cast<double>(piece.rows);
+            round.rows.push_back(number);
+            if (from > 0.0) round.averaged.push_back(std::clamp(piece.t + number - from, 0.0, number));
+        }
+        plain_ = round.plain = round.refined || left < strong_decay || from > 0.0;
         follow_levels(rows);
         const bool last = pieces_.back().begin + pieces_.back().rows == order_.count();
         round.fresh_scale = plain_ || smallest < small_scale;
@@ -160,6 +167,8 @@ private:
     // Trains rows of the order on a model; returns how many before it was stopped.
     template <class Stopped>
     std::int64_t train(Workspace<Rows>& work, Model<V>& model, const Piece& piece, const Stopped& stopped) {
+        Rule rule = rule_;
+        if (!model.needs().average) rule.average_from = 0.0;  // of a check nothing but where it ends is of interest
         model.set_t(piece.t);
         ModelView<V> view = model.view();
         const auto slice = std::make_unique<Slice>();
@@ -170,9 +179,9 @@ private:
             const std::int64_t* order = order_.at(piece.begin + at);
             const Block block = slice->read(work.spec.targets, order, order, static_cast<std::size_t>(count),
                                             static_cast<std::size_t>(order_.count() - piece.begin - at));
-            work.kernels.template of_rows<Rows>().learn(work.rows, block, rule_, view);
+            work.kernels.template of_rows<Rows>().learn(work.rows, block, rule, view);
         }
-        work.kernels.template of_models<V>().finish_pass(rule_, view);
+        work.kernels.template of_models<V>().finish_pass(rule, view);
         return std::min(at, piece.rows);
     }
 
@@ -198,7 +207,7 @@ private:
                 const int blocks = static_cast<int>(pieces_.size());
                 if (checking_) aim_check(work, blocks);
                 for (int c = 0; c < work.model.classes(); ++c)
-                    next_intercepts_[static_cast<std::size_t>(c)] = merge_.merged_intercept(work, c, blocks, nullptr);
+                    take_intercept(work, c, nullptr);
                 take_lanes(work);
                 if (!urgent_) end_round(work);
             });
@@ -238,6 +247,8 @@ private:
                 judge_last(work, std::accumulate(net_parts_.begin(), net_parts_.begin() + count, 0.0));
                 if (harmed_) return;
                 if (check_.pending) judge_check();
+                if (before_average_.size() != 0)
+                    std::copy_n(work.model.view().average, before_average_.size(), before_average_.data());
                 merge_.chain(work, false);
             });
     }
@@ -278,18 +289,30 @@ private:
             for (std::int64_t i = c; i < from.features * from.stride; i += from.stride)
                 to.weights[i] = from.weights[i] * scale;
             lane.scale = lane.inverse = lane.folded = 1.0;
+            lane.average_scales = lane.intercept_sum = 0.0;
         }
+        if (to.average != nullptr) std::fill_n(to.average, to.features * to.stride, 0.0);
+    }
+
+    // `starts` as the merge wants them.
+    void take_intercept(Workspace<Rows>& work, int c, double* starts) {
+        const auto lane = static_cast<std::size_t>(c);
+        const int blocks = static_cast<int>(pieces_.size());
+        next_intercepts_[lane] = merge_.merged_intercept(work, c, blocks, starts, &next_sums_[lane]);
+        for (std::size_t p = 0; p < pieces_.size(); ++p)
+            next_sums_[lane] += merge_.replicas[p]->lanes()[lane].intercept_sum;
     }
 
     // What the lanes have of the merged model, whose weights are in place already.
     void take_lanes(Workspace<Rows>& work) {
+        before_lanes_ = work.model.lanes();
         for (int c = 0; c < work.model.classes(); ++c) {
             Lane& lane = work.model.lanes()[static_cast<std::size_t>(c)];
-            before_intercepts_[static_cast<std::size_t>(c)] = lane.intercept;
-            before_scales_[static_cast<std::size_t>(c)] = lane.scale;
             lane.intercept = next_intercepts_[static_cast<std::size_t>(c)];
             lane.scale = refining_ ? 1.0 : merge_.merged_scale(work, c);
             lane.inverse = 1.0 / lane.scale;
+            lane.average_scales = 0.0;
+            lane.intercept_sum += next_sums_[static_cast<std::size_t>(c)];
         }
     }
 
@@ -410,7 +433,7 @@ private:
     template <class Stopped>
     void refine(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
         member.alone([&] { begin_refining(work); });
-        follow_chain(member, work, false);
+        follow_chain(member, work, false, false);
         do {
             member.phase(
                 static_cast<std::int64_t>(pieces_.size()) - 1,
@@ -422,7 +445,7 @@ private:
                     if (!halted_) merge_.chain(work, true);
                 });
             if (halted_) return;
-            follow_chain(member, work, true);
+            follow_chain(member, work, true, sweeps_of_round_ + 1 == sweeps_wanted());
             member.alone([&] { judge_sweep(work); });
         } while (refine_more_);
         const ModelView<V> global = work.model.view();
@@ -452,21 +475,21 @@ private:
     }
 
     // Puts replicas where their blocks should have started, and the end of the chain into next_.
-    void follow_chain(Crew::Member& member, Workspace<Rows>& work, bool again) {
+    void follow_chain(Crew::Member& member, Workspace<Rows>& work, bool again, bool last) {
         member.phase(
-            merge_.slices, [&](std::int64_t slice) { merge_.follow(work, slice, again, next_.data()); },
+            merge_.slices, [&](std::int64_t slice) { merge_.follow(work, slice, again, last, next_.data()); },
             [&] {
                 for (int c = 0; c < work.model.classes(); ++c) {
                     const auto lane = static_cast<std::size_t>(c);
-                    const int blocks = static_cast<int>(pieces_.size());
                     double* starts = start_intercepts_.data() + lane * pieces_.size();
-                    next_intercepts_[lane] = merge_.merged_intercept(work, c, blocks, starts);
+                    take_intercept(work, c, starts);
                     for (std::size_t p = 1; p < pieces_.size(); ++p) {
                         Lane& own = merge_.replicas[p]->lanes()[lane];
                         const double loss = own.loss;  // of the sweep, counted if it is the last
                         own = work.model.lanes()[lane];
                         own.intercept = starts[p];
                         own.scale = own.inverse = own.folded = 1.0;
+                        own.average_scales = own.intercept_sum = 0.0;
                         own.loss = loss;
                     }
                 }
@@ -495,8 +518,10 @@ private:
             errors_ += std::isfinite(error) ? error : 1.0;
             ++checks_;
         }
-        refine_more_ = sweeps_of_round_ < std::min(asked_, static_cast<int>(pieces_.size()) - 1);
+        refine_more_ = sweeps_of_round_ < sweeps_wanted();
     }
+
+    int sweeps_wanted() const { return std::min(asked_, static_cast<int>(pieces_.size()) - 1); }
 
     // ---- the end of a round, and the net
 
@@ -508,11 +533,9 @@ private:
         else
             waiting_ = true;
         in_step_ = !plain_ && !fresh_ && static_cast<std::int64_t>(pieces_.size()) == width_;
-        round_losses_.assign(static_cast<std::size_t>(work.model.classes()), 0.0);
-        for (std::size_t c = 0; c < round_losses_.size(); ++c) {
-            for (std::size_t p = 0; p < pieces_.size(); ++p) round_losses_[c] += merge_.replicas[p]->lanes()[c].loss;
-            work.model.lanes()[c].loss += round_losses_[c];
-        }
+        for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
+            for (std::size_t p = 0; p < pieces_.size(); ++p)
+                work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
         round_rows_ = rows;
         round_merges_ = static_cast<std::int64_t>(pieces_.size());
         at_ += rows;
@@ -530,7 +553,6 @@ private:
         harmed_ = to_be_judged_ && net_.harmed(loss);
         to_be_judged_ = false;
         if (!harmed_) return net_.accept(loss);
-        for (std::size_t c = 0; c < round_losses_.size(); ++c) work.model.lanes()[c].loss -= round_losses_[c];
         restore(work, !in_step_);
         at_ -= round_rows_;
         rows_done_ -= round_rows_;
@@ -550,11 +572,8 @@ private:
             std::copy_n(before_.data(), global.features * global.stride, global.weights);
         else
             merge_.copy_merged(before_.data(), global.weights);
-        for (int c = 0; c < global.classes; ++c) {
-            global.lanes[c].intercept = before_intercepts_[static_cast<std::size_t>(c)];
-            global.lanes[c].scale = before_scales_[static_cast<std::size_t>(c)];
-            global.lanes[c].inverse = 1.0 / global.lanes[c].scale;
-        }
+        if (global.average != nullptr) std::copy_n(before_average_.data(), before_average_.size(), global.average);
+        work.model.lanes() = before_lanes_;
         nothing_waits(work);
         in_step_ = false;
     }
@@ -568,9 +587,9 @@ private:
             for (const std::int64_t row : net_.rows()) {
                 const double d = score(work.rows, row, global.weights + c, global.stride, reach_) *
                                      global.lanes[c].scale -
-                                 before_scales_[static_cast<std::size_t>(c)] *
+                                 before_lanes_[static_cast<std::size_t>(c)].scale *
                                      score(work.rows, row, before_.data() + c, global.stride, reach_) +
-                                 global.lanes[c].intercept - before_intercepts_[static_cast<std::size_t>(c)];
+                                 global.lanes[c].intercept - before_lanes_[static_cast<std::size_t>(c)].intercept;
                 squares += d * d;
             }
             global.lanes[c].drift = 0.5 * std::sqrt(squares / static_cast<double>(net_.rows().size()));
@@ -602,8 +621,9 @@ private:
         asked_ = std::max(0, strategy.refine);
         merge_.seat(work, width_, strategy.k);
         before_ = Array<V>(static_cast<std::size_t>(model.features) * static_cast<std::size_t>(model.stride));
+        before_average_ = Array<double>(model.average == nullptr ? 0 : before_.size());
         check_.model = watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{}) : nullptr;
-        for (auto* intercepts : {&before_intercepts_, &before_scales_, &next_intercepts_, &last_intercepts_})
+        for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_})
             intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
         probe_ = spread_rows(order_, probe_rows, 3);
@@ -670,16 +690,17 @@ private:
     bool together_ = false;              // every round merges everything
 
     Array<V> before_;  // the model before the last merge
-    std::vector<double> before_intercepts_, before_scales_;
+    Array<double> before_average_;
+    std::vector<Lane> before_lanes_;
     bool refine_more_ = false;
     int sweeps_of_round_ = 0;
     Array<V> next_, last_;  // what the chain has come to, and before the last sweep
     std::vector<double> next_intercepts_, last_intercepts_, start_intercepts_;
+    std::vector<double> next_sums_;  // what the round adds to the sums of intercepts
 
     std::vector<std::int64_t> probe_;
     std::vector<double> net_parts_;
     bool to_be_judged_ = false, harmed_ = false;
-    std::vector<double> round_losses_;  // of the last round, by class
     std::int64_t round_rows_ = 0, round_merges_ = 0;
 
     std::int64_t merges_ = 0, sweeps_ = 0, checks_ = 0, alone_rows_ = 0, caught_ = 0;

@@ -33,7 +33,17 @@ struct RoundOfBlocks {
     bool fresh_scale = false;   // the merged model has scale 1
     std::vector<double> keep;   // by class and block: about what it will be
     std::vector<double> steps;  // by class: the sum of a block's
+    std::vector<double> rows;   // by block
+    std::vector<double> averaged;  // by block: of its iterates, so many, the last ones, are averaged; empty if none are
 };
+
+// Σ over the last `averaged` of `rows` steps of what is left, after each, of a change before the first, if `left` is
+// left after all of them and every step takes the same share.
+inline double sum_left(double left, double rows, double averaged) {
+    const double z = left < 1.0 ? -std::log(std::max(left, 1e-300)) / rows : 0.0;
+    if (z * rows < 1e-9) return averaged;
+    return std::exp(-(rows - averaged) * z) * -std::expm1(-averaged * z) / std::expm1(z);
+}
 
 template <class Rows>
 class CurvatureMerge {
@@ -54,7 +64,8 @@ public:
         const auto classes = static_cast<std::size_t>(classes_);
         replicas.clear();
         for (std::int64_t p = 0; p < width; ++p)
-            replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{}));
+            replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes,
+                                                          ModelNeeds{.average = model.average != nullptr}));
         starts_.clear();
         factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes);
         std::fill_n(factors_.data(), factors_.size(), V{1});
@@ -167,7 +178,7 @@ public:
                 const bool counts = j < spectrum(c).rank();
                 const double sharp =
                     counts ? std::exp(-round_.steps[static_cast<std::size_t>(c)] * spectrum(c).lambda(j)) : 1.0;
-                double u = 0.0, last = 0.0;
+                double u = 0.0, last = 0.0, averaged = 0.0;
                 const auto product = [&](int column) -> V& {
                     return products[static_cast<std::size_t>(column * n + j)];
                 };
@@ -175,12 +186,14 @@ public:
                     V& started = old[static_cast<std::size_t>(p * n + j)];
                     const double before = u - static_cast<double>(started);
                     last = u;
+                    averaged += sum_of(p, sharp * keep(p, c)) * before;
                     if (round_.refined) product(2 * round_.count + p) = started;
                     started = static_cast<V>(u);
                     product(p) = own[static_cast<std::size_t>(p * n + j)];
                     u = static_cast<double>(product(p)) + keep(p, c) * sharp * before;
                     if (round_.refined) product(round_.count + p) = static_cast<V>(u);
                 }
+                if (averages()) product(columns() - 1) = static_cast<V>(averaged);
                 if (round_.refined) continue;
                 product(round_.count) = static_cast<V>(u);
                 product(round_.count + 1) = static_cast<V>(last);
@@ -218,14 +231,14 @@ public:
 
     // A slice for refinement: every replica is put where the chain says that its block should have started, and `next`
     // gets the end of the chain.
-    void follow(Workspace<Rows>& work, std::int64_t slice, bool again, V* next) {
+    void follow(Workspace<Rows>& work, std::int64_t slice, bool again, bool last, V* next) {
         const auto [begin, end] = bounds(slice);
-        for (int c = 0; c < classes_; ++c) follow_class(work, c, begin, end, again, next);
+        for (int c = 0; c < classes_; ++c) follow_class(work, c, begin, end, again, last && averages(), next);
     }
 
     // The intercepts by the same chain, of the first `blocks` blocks; `starts` (of each block) are where blocks started,
     // and become where they should have. Null in a round without sweeps.
-    double merged_intercept(Workspace<Rows>& work, int c, int blocks, double* starts) {
+    double merged_intercept(Workspace<Rows>& work, int c, int blocks, double* starts, double* average = nullptr) {
         const double begun = work.model.lanes()[static_cast<std::size_t>(c)].intercept;
         if (!work.spec.rule.fit_intercept) return begun;
         const auto place = static_cast<std::int64_t>(sampler_.features().size());
@@ -235,16 +248,18 @@ public:
         };
         const int end = round_.count + (blocks == round_.count ? 0 : 1);
         const double factor_of_it = factor(c, sampler_.known(), 1.0);
-        double v = 0.0, d = 0.0;
+        double v = 0.0, d = 0.0, sum = averages() ? product(columns() - 1) : 0.0;
         for (int p = 0; p < blocks; ++p) {
             double before = v;
             if (starts != nullptr) {
                 before -= (starts[p] - begun) * root_ - product(2 * round_.count + p);
                 starts[p] = begun + d / root_;
             }
+            sum += sum_of(p, factor_of_it) * before;
             v = before * factor_of_it + intercept_moved(work, p, c) - product(p);
             d = v + product(starts != nullptr ? round_.count + p : end);
         }
+        if (average != nullptr) *average = sum / root_;
         return begun + d / root_;
     }
 
@@ -332,6 +347,7 @@ private:
         for (int c = 0; c < classes_; ++c) {
             V* weights = work.model.view().weights + c;
             const double all = untouched(work, round_.count - 1, c), fresh = merged_scale(work, c);
+            if (averages()) average_stretch(work, c, begin, end);
             const std::vector<V> moved = movement(work, c, begin, end, round_.count, round_.count);
             const V kept = static_cast<V>(all / fresh), inverse = static_cast<V>(1.0 / fresh);
             if (stride_ == 1) {
@@ -352,9 +368,88 @@ private:
         }
     }
 
+    // The same once sweeps have ended: what a block had missed is what its start was off by in the end.
+    void average_followed(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end) {
+        const V* weights = work.model.view().weights;
+        const auto [first, last] = places_between(begin, end);
+        const std::vector<V> products = multiply_places(work, c, first, last);
+        std::int64_t k = first;
+        for (std::int64_t i = begin; i < end; ++i) {
+            const bool place = k < last && sampler_.features()[static_cast<std::size_t>(k)] == i;
+            const V* product = place ? products.data() + (k++ - first) * columns() : nullptr;
+            const auto q = [&](int part, int p) {
+                return place ? static_cast<double>(product[part * round_.count + p]) : 0.0;
+            };
+            const std::int64_t at = i * stride_ + c;
+            const double factor = static_cast<double>(factors_[static_cast<std::size_t>(i * classes_ + c)]),
+                         w = static_cast<double>(weights[at]);
+            double v = 0.0;
+            add_average(work, c, i, place ? static_cast<double>(product[columns() - 1]) : 0.0, [&](int p) {
+                const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
+                const double started = static_cast<double>(starts_[static_cast<std::size_t>(p)][static_cast<std::size_t>(at)]);
+                const double missed = p > 0 ? v - (started - w * untouched(work, p - 1, c) - q(2, p)) : 0.0;
+                v = missed * factor * keep(p, c) + static_cast<double>(own.weights[at]) * own.lanes[c].scale -
+                    w * untouched(work, p, c) - q(0, p);
+                return missed;
+            });
+        }
+    }
+
     // what Q is multiplied by: u of each block alone, then of the chain (its end, and before its last block, if that is
     // all that is wanted), then of where blocks started
-    int columns() const { return round_.refined ? 3 * round_.count : round_.count + 2; }
+    int columns() const { return (round_.refined ? 3 * round_.count : round_.count + 2) + (averages() ? 1 : 0); }
+
+    bool averages() const { return !round_.averaged.empty(); }
+    double sum_of(int p, double left) const {
+        if (!averages()) return 0.0;
+        const auto block = static_cast<std::size_t>(p);
+        return sum_left(left, round_.rows[block], round_.averaged[block]);
+    }
+
+    // Adds what blocks have averaged of feature i: their own sums, and of what each of them had missed, `missed(p)`, as
+    // much as it would have kept of it; and of the directions of Q, `followed`.
+    template <class Missed>
+    void add_average(Workspace<Rows>& work, int c, std::int64_t i, double followed, Missed&& missed) {
+        const ModelView<V> global = work.model.view();
+        const std::int64_t at = i * stride_ + c;
+        double total = followed;
+        double sum = 0.0, of_rows = -1.0, of_keep = -1.0;  // blocks are mostly alike
+        for (int p = 0; p < round_.count; ++p) {
+            const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
+            total += own.average[at] + own.lanes[c].average_scales * static_cast<double>(own.weights[at]);
+            const auto block = static_cast<std::size_t>(p);
+            if (round_.averaged[block] != of_rows || keep(p, c) != of_keep) {
+                of_rows = round_.averaged[block];
+                of_keep = keep(p, c);
+                sum = sum_of(p, static_cast<double>(factors_[static_cast<std::size_t>(i * classes_ + c)]) * of_keep);
+            }
+            total += sum * missed(p);
+        }
+        global.average[at] += global.lanes[c].average_scales * static_cast<double>(global.weights[at]) + total;
+    }
+
+    // All blocks have started from the model.
+    void average_stretch(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end) {
+        const V* weights = work.model.view().weights;
+        const auto [first, last] = places_between(begin, end);
+        const std::vector<V> products = multiply_places(work, c, first, last);
+        std::int64_t k = first;
+        for (std::int64_t i = begin; i < end; ++i) {
+            const bool place = k < last && sampler_.features()[static_cast<std::size_t>(k)] == i;
+            const V* product = place ? products.data() + (k++ - first) * columns() : nullptr;
+            const std::int64_t at = i * stride_ + c;
+            const double factor = static_cast<double>(factors_[static_cast<std::size_t>(i * classes_ + c)]);
+            double v = 0.0;
+            add_average(work, c, i, place ? static_cast<double>(product[columns() - 1]) : 0.0, [&](int p) {
+                const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
+                const double before = v;
+                v = v * factor * keep(p, c) + static_cast<double>(own.weights[at]) * own.lanes[c].scale -
+                    static_cast<double>(weights[at]) * rested(work, p, c, false) -
+                    (place ? static_cast<double>(product[p]) : 0.0);
+                return before;
+            });
+        }
+    }
 
     // A sample of some hundred rows has few directions that are more than its noise.
     static int usual_rank(std::int64_t places) { return places <= 1024 ? 32 : 16; }
@@ -448,12 +543,14 @@ private:
         }
     }
 
-    void follow_class(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, bool again, V* next) {
+    void follow_class(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, bool again, bool average,
+                      V* next) {
         const V* weights = work.model.view().weights;
         const auto [first, last] = places_between(begin, end);
         const std::vector<V> products = multiply_places(work, c, first, last);
         const auto number = static_cast<std::size_t>(end - begin);
         std::vector<V> q(3 * number, V{}), v(number, V{}), d(number, V{});
+        if (average) average_followed(work, c, begin, end);
         for (int p = 0; p < round_.count; ++p) {
             const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
             const V scale = static_cast<V>(own.lanes[c].scale), kept = static_cast<V>(keep(p, c));
@@ -476,6 +573,7 @@ private:
                     (v[here] - old) * (factors_[static_cast<std::size_t>(i * classes_ + c)] * kept) + (moved - q[here]);
                 d[here] = v[here] + q[number + here];
                 if (p > 0) start[at] = own.weights[at] = started;
+                if (p > 0 && own.average != nullptr) own.average[at] = 0.0;
             }
         }
         const V all = static_cast<V>(untouched(work, round_.count - 1, c));

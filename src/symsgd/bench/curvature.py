@@ -20,7 +20,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 import symsgd
 from symsgd import SGDClassifier, SGDRegressor
-from symsgd.bench.datasets import Dataset, load, names_in
+from symsgd.bench.datasets import TWIN_SCALES, Dataset, load, names_in
 from symsgd.combiners import Curvature
 from symsgd.errors import DivergenceError
 from symsgd.penalties import L2
@@ -35,6 +35,7 @@ STEP_SIZES = {
 }
 PASSES, SEEDS, THREADS = 10, 10, 16
 ALPHA = 1e-6
+TWIN_NAMES = tuple(f"{original} twin" for original in TWIN_SCALES)
 
 Fit = Callable[[Strategy, int], Result]
 
@@ -148,7 +149,7 @@ def run(
     combiner = Curvature() if tolerance is None else Curvature(tolerance=tolerance)
     console.print(f"{combiner}, blocks as large as their error allows, {THREADS} threads; {PASSES} passes or defaults")
     table = Table(*COLUMNS)
-    for name in names or ("rcv1 twin", *names_in(folder)):
+    for name in names or (*TWIN_NAMES, *names_in(folder)):
         data = load(name, folder)
         if data.reason:
             console.print(f"{name}: skipped: {data.reason}")
