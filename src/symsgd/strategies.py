@@ -184,10 +184,10 @@ def _check_curvature(strategy: Strategy, rule: Rule) -> None:
             f"strategy={strategy.name!r} with combiner=Curvature() needs to know the step sizes of a block beforehand; "
             f"schedule={rule.schedule.name!r} takes them from the margins; use combiner=Projected()"
         )
-    if isinstance(rule.penalty, (L1, ElasticNet, Lasso)):
+    if isinstance(rule.penalty, Lasso):
         raise ValueError(
-            f"strategy={strategy.name!r} with combiner=Curvature() merges weights alone, and "
-            f"penalty={rule.penalty.name!r} keeps more beside them; use combiner=Projected()"
+            f"strategy={strategy.name!r} with combiner=Curvature() does not merge the halves of weights that "
+            "penalty='lasso' keeps; use combiner=Projected(), or penalty='l1'"
         )
 
 
@@ -309,6 +309,11 @@ class MapReduce(Strategy):
             _check_adagrad(self, rule)
         if isinstance(self.combiner, Curvature):
             _check_curvature(self, rule)
+            if isinstance(rule.penalty, (L1, ElasticNet)) and self.combiner.refine not in ("auto", 0):
+                raise ValueError(
+                    f"combiner=Curvature(refine={self.combiner.refine}) trains blocks again, and would pay "
+                    f"penalty={rule.penalty.name!r} again; refine='auto' or 0 merges what has been paid"
+                )
         if isinstance(self.combiner, Exact) and self.combiner.keep:
             wanted = {
                 "loss='squared_error'": rule.loss.name == "squared_error",
@@ -423,7 +428,7 @@ class Auto(Strategy):
                 f"sequential: {work.entries * work.n_passes:,} entries in all passes are trained in less time than "
                 f"threads take to agree ({LEAST_WORK:,} would be enough)"
             )
-        replicas = (4 * work.n_threads + 10) * work.n_features * work.n_models * work.bytes_a_number
+        replicas = (2 * work.n_threads + 6) * work.n_features * work.n_models * work.bytes_a_number
         if replicas > work.memory / 2:
             return Sequential(), (
                 f"sequential: copies of the model for {work.n_threads} threads would take {replicas / 2**30:.1f} GiB "

@@ -96,8 +96,12 @@ private:
         round.refined = asked_ > 0 && pieces_.size() > 1;
         double left = 1.0, smallest = 1.0;  // of a weight after this round, and the scale of the model then
         for (const Lane& lane : work.model.lanes()) {
-            double sum = 0.0, kept = 1.0;
+            double sum = 0.0, kept = 1.0, owed = lane.owed;
             for (std::size_t p = 0; p < pieces_.size(); ++p) {
+                if (l1_) {  // to the last step, or threads would disagree on what is owed
+                    round.owed.push_back(owed);
+                    owed += rule.penalty.l1 * sum_of_steps(rule.schedule, lane.step_size, pieces_[p].t, pieces_[p].rows);
+                }
                 const double of_block = about_steps(rule.schedule, lane.step_size, pieces_[p]);
                 round.keep.push_back(std::exp(-rule.penalty.l2 * of_block));
                 kept *= round.keep.back();
@@ -113,7 +117,7 @@ private:
             round.rows.push_back(number);
             if (from > 0.0) round.averaged.push_back(std::clamp(piece.t + number - from, 0.0, number));
         }
-        plain_ = round.plain = round.refined || left < strong_decay || from > 0.0;
+        plain_ = round.plain = round.refined || left < strong_decay || from > 0.0 || l1_;
         follow_levels(rows);
         const bool last = pieces_.back().begin + pieces_.back().rows == order_.count();
         round.fresh_scale = plain_ || smallest < small_scale;
@@ -196,6 +200,7 @@ private:
                 [&] { merge_.factors_renewed(); });
         train_blocks(member, work, stopped);
         if (halted_ || harmed_) return;
+        if (l1_) settle_l1(member, work);
         if (refining_) return refine(member, work, stopped);
         const bool urgent = urgent_;  // the end of a round plans the next
         member.phase(
@@ -247,10 +252,24 @@ private:
                 judge_last(work, std::accumulate(net_parts_.begin(), net_parts_.begin() + count, 0.0));
                 if (harmed_) return;
                 if (check_.pending) judge_check();
-                if (before_average_.size() != 0)
-                    std::copy_n(work.model.view().average, before_average_.size(), before_average_.data());
-                merge_.chain(work, false);
+                if (!l1_) begin_merge(work);
             });
+    }
+
+    void settle_l1(Crew::Member& member, Workspace<Rows>& work) {
+        member.phase(merge_.slices, [&](std::int64_t slice) {
+            merge_.settle_l1(work, slice, before_received_.data(), checking_ ? check_.model.get() : nullptr);
+        });
+        member.phase(
+            static_cast<std::int64_t>(pieces_.size()),
+            [&](std::int64_t p) { merge_.project(work, static_cast<int>(p), false); },
+            [&] { begin_merge(work); });
+    }
+
+    void begin_merge(Workspace<Rows>& work) {
+        if (before_average_.size() != 0)
+            std::copy_n(work.model.view().average, before_average_.size(), before_average_.data());
+        merge_.chain(work, false);
     }
 
     template <class Stopped>
@@ -262,7 +281,7 @@ private:
         }
         const Piece& piece = pieces_[static_cast<std::size_t>(p)];
         if (train(work, replica, piece, stopped) < piece.rows) stop_ = true;
-        merge_.project(work, p, again);
+        if (!l1_) merge_.project(work, p, again);
     }
 
     // Brings a replica to where block p starts: at the model, decayed by the penalty of the blocks before. Only what
@@ -292,6 +311,10 @@ private:
             lane.average_scales = lane.intercept_sum = 0.0;
         }
         if (to.average != nullptr) std::fill_n(to.average, to.features * to.stride, 0.0);
+        if (!l1_) return;
+        std::copy_n(from.received, from.features * from.stride, to.received);
+        for (int c = 0; c < from.classes; ++c)
+            to.lanes[c].owed = merge_.round().owed[static_cast<std::size_t>(c * merge_.round().count + p)];
     }
 
     // `starts` as the merge wants them.
@@ -313,6 +336,7 @@ private:
             lane.inverse = 1.0 / lane.scale;
             lane.average_scales = 0.0;
             lane.intercept_sum += next_sums_[static_cast<std::size_t>(c)];
+            lane.owed = merge_.replicas[pieces_.size() - 1]->lanes()[static_cast<std::size_t>(c)].owed;
         }
     }
 
@@ -573,6 +597,7 @@ private:
         else
             merge_.copy_merged(before_.data(), global.weights);
         if (global.average != nullptr) std::copy_n(before_average_.data(), before_average_.size(), global.average);
+        if (l1_) std::copy_n(before_received_.data(), before_received_.size(), global.received);
         work.model.lanes() = before_lanes_;
         nothing_waits(work);
         in_step_ = false;
@@ -622,7 +647,10 @@ private:
         merge_.seat(work, width_, strategy.k);
         before_ = Array<V>(static_cast<std::size_t>(model.features) * static_cast<std::size_t>(model.stride));
         before_average_ = Array<double>(model.average == nullptr ? 0 : before_.size());
-        check_.model = watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{}) : nullptr;
+        l1_ = model.received != nullptr;
+        before_received_ = Array<V>(l1_ ? before_.size() : 0);
+        check_.model = watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_})
+                                : nullptr;
         for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_})
             intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
@@ -666,6 +694,7 @@ private:
     std::int64_t width_ = 1;  // blocks a round
     bool watches_ = true;     // measures errors
     int asked_ = 0;           // sweeps in every round
+    bool l1_ = false;         // the penalty keeps a state of its own
     int seated_classes_ = 0;
 
     double t_ = 1.0;
@@ -691,6 +720,7 @@ private:
 
     Array<V> before_;  // the model before the last merge
     Array<double> before_average_;
+    Array<V> before_received_;
     std::vector<Lane> before_lanes_;
     bool refine_more_ = false;
     int sweeps_of_round_ = 0;

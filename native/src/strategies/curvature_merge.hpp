@@ -34,6 +34,7 @@ struct RoundOfBlocks {
     std::vector<double> keep;   // by class and block: about what it will be
     std::vector<double> steps;  // by class: the sum of a block's
     std::vector<double> rows;   // by block
+    std::vector<double> owed;   // L1: by class and block, before it; empty without
     std::vector<double> averaged;  // by block: of its iterates, so many, the last ones, are averaged; empty if none are
 };
 
@@ -65,7 +66,8 @@ public:
         replicas.clear();
         for (std::int64_t p = 0; p < width; ++p)
             replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes,
-                                                          ModelNeeds{.average = model.average != nullptr}));
+                                                          needs_of_replica(model)));
+        cut_ = Array<std::uint8_t>(model.received == nullptr ? 0 : before_size());
         starts_.clear();
         factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes);
         std::fill_n(factors_.data(), factors_.size(), V{1});
@@ -103,12 +105,13 @@ public:
         if (stale_) factor_steps_ = round_.steps;
     }
 
-    // A merge of what has waited, between rounds.
+    // A merge of what has waited, between rounds: what the last one has not merged. What it has, replicas have not
+    // taken over yet.
     void begin_flush(std::int64_t cold) {
         round_ = {};
         round_.reach = features_;
         decays_.assign(static_cast<std::size_t>(classes_), 1.0);
-        begin_ = cold_ = cold;
+        begin_ = cold_ = std::max(cold, merged_reach_);
     }
 
     // What the last merge has changed, from one array of weights to another.
@@ -122,6 +125,7 @@ public:
     // K_p as far as it is known before the blocks have run: what replicas start from.
     double planned_decay(int p, int c) const { return planned_[static_cast<std::size_t>(c * (round_.count + 1) + p)]; }
 
+    const RoundOfBlocks& round() const { return round_; }
     bool stale() const { return stale_; }
     void renew_factors(std::int64_t slice) {
         const std::int64_t known = sampler_.known();
@@ -263,6 +267,47 @@ public:
         return begun + d / root_;
     }
 
+    // L1, before any block is projected: a slice of the penalty's state and of the ends of the blocks. Beside a weight
+    // stands what it has received of the penalty, q. A block that has touched it and kept it has paid for it all that
+    // it owes, so that what its predecessors have paid, the q it did not know of, is given back: dw′ = M (dw − dq),
+    // dq′ = 0. One that has cut it to 0 leaves it there wherever it came from: dw′ = 0, dq′ = dq − dw. The ends are
+    // changed so that the chain, which knows of weights alone, comes to that. The model gets the q of the chain, and
+    // `checked` that before its last block; `before` keeps the old one.
+    void settle_l1(Workspace<Rows>& work, std::int64_t slice, V* before, Model<V>* checked) {
+        const auto [begin, end] = bounds(slice);
+        const ModelView<V> global = work.model.view();
+        for (std::int64_t i = begin; i < end; ++i) {
+            for (int c = 0; c < classes_; ++c) {
+                const std::int64_t at = i * stride_ + c;
+                const V known = global.received[at];
+                const double w = static_cast<double>(global.weights[at]);
+                const double factor = static_cast<double>(factors_[static_cast<std::size_t>(i * classes_ + c)]);
+                double dw = 0.0, dq = 0.0;
+                bool cut = false;
+                for (int p = 0; p < round_.count; ++p) {
+                    const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
+                    if (checked != nullptr && p + 1 == round_.count)
+                        checked->view().received[at] = static_cast<V>(static_cast<double>(known) + dq);
+                    const double scale = own.lanes[c].scale, kept = factor * kept_by(work, p, c);
+                    const double moved = static_cast<double>(own.weights[at]) * scale - w * rested(work, p, c, false);
+                    if (own.received[at] == known) {  // it has not been touched
+                        dw = kept * dw + moved;
+                        continue;
+                    }
+                    const double paid = static_cast<double>(own.received[at]) - static_cast<double>(known);
+                    cut = own.weights[at] == V{};
+                    const double settled = cut ? -kept * dw : -kept * dq;
+                    own.weights[at] += static_cast<V>(settled / scale);
+                    dq = cut ? paid + dq - dw : paid;
+                    dw = kept * dw + moved + settled;
+                }
+                before[at] = known;
+                global.received[at] = static_cast<V>(static_cast<double>(known) + dq);
+                cut_[static_cast<std::size_t>(at)] = cut;
+            }
+        }
+    }
+
     void make_starts() {
         while (static_cast<int>(starts_.size()) < round_.count)
             starts_.emplace_back(static_cast<std::size_t>(features_) * static_cast<std::size_t>(stride_));
@@ -358,11 +403,15 @@ private:
                     old[i] = to[i];
                     to[i] = to[i] * kept + by[i] * inverse;
                 }
+                if (cut_.size() != 0)
+                    for (std::int64_t i = begin; i < end; ++i)
+                        if (cut_[static_cast<std::size_t>(i)]) weights[i] = V{};
             } else {
                 for (std::int64_t i = begin; i < end; ++i) {
                     V& weight = weights[i * stride_];
                     before[i * stride_ + c] = weight;
                     weight = weight * kept + moved[static_cast<std::size_t>(i - begin)] * inverse;
+                    if (cut_.size() != 0 && cut_[static_cast<std::size_t>(i * stride_ + c)]) weight = V{};
                 }
             }
         }
@@ -450,6 +499,11 @@ private:
             });
         }
     }
+
+    static ModelNeeds needs_of_replica(const ModelView<V>& model) {
+        return {.received = model.received != nullptr, .average = model.average != nullptr};
+    }
+    std::size_t before_size() const { return static_cast<std::size_t>(features_ * stride_); }
 
     // A sample of some hundred rows has few directions that are more than its noise.
     static int usual_rank(std::int64_t places) { return places <= 1024 ? 32 : 16; }
@@ -598,6 +652,7 @@ private:
     std::vector<double> factor_steps_;
     bool stale_ = true;
     std::vector<std::vector<V>> projected_, products_, old_u_;  // by class, numbers of a column together
+    Array<std::uint8_t> cut_;  // L1: weights that the last block to touch them has left at 0
     std::vector<Array<V>> starts_;                              // by block: where it started, in a round with sweeps
 };
 
