@@ -26,10 +26,11 @@ class PassRecord:
     how often a block became part of the model, 0 for strategies that have no blocks.
 
     The rest is of the curvature combiner: the ``rank`` of its last estimate, ``sweeps`` of refinement, the mean
-    ``error`` measured by them (how much a sweep changed predictions, as a share of their spread; ``None`` if none was),
-    rows that one thread trained (``rows_alone``: no round was worth it, or there is but one thread), merges that did
-    harm and were undone (``caught``). Without rounds a sweep is one block, trained again, and a merge that would do
-    harm is replaced before it is made.
+    ``error`` of the merges that were checked, or of what first sweeps changed (how far predictions were off, as a share
+    of their spread; ``None`` if no merge was), rows that one thread trained (``rows_alone``: no round was worth it,
+    merges were undone, or there is but one thread), merges that were undone, by a check or because they did harm
+    (``caught``). Without rounds a sweep is one block, trained again, and a merge that would do harm is replaced before
+    it is made.
     """
 
     number: int
