@@ -70,7 +70,7 @@ RACY: dict[str, Strategy] = {
 }
 EVERY = IN_ROUNDS | RACY
 ADAGRAD = ("allreduce", "adagrad-mean")  # whatever the schedule says, these take AdaGrad's steps
-CURVATURE = ("curvature", "curvature-auto")  # neither L1 nor averages; blocks as their errors allow
+CURVATURE = ("curvature", "curvature-auto")  # blocks as their errors allow
 ASYNC_CURVATURE = ("async-curvature", "async-curvature-auto")
 NAMES = [
     "sequential", "hogwild", "hogbatch", "round-robin", "averaging", "allreduce", "parameter-server", "mr-symsgd",

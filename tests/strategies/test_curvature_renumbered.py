@@ -94,6 +94,25 @@ def test_they_stay_near_the_sequential_run(n_threads: int, loss: Any) -> None:
     assert sum(record.merges for record in trained(X, y, curved(32), n_threads, **case).passes) > 0
 
 
+@pytest.mark.parametrize(("n_threads", "block_size"), [(4, 32), (16, 8)])
+@pytest.mark.parametrize("rounds", [40, 41, 42, 44])
+def test_rows_left_over_find_everything_merged(
+    monkeypatch: pytest.MonkeyPatch, n_threads: int, block_size: int, rounds: int
+) -> None:
+    """Half a block is trained alone at the end, whatever was merged last and whatever waits."""
+    monkeypatch.setattr(strategies, "RENUMBER_PASSES", 1)
+    X = zipf_rows(rounds * block_size * (32 if n_threads == 16 else 4) + block_size // 2, 20_000, 12) / np.sqrt(12)
+    y = labels_of(X)
+    case = {"penalty": None, "schedule": schedules.Constant(0.3), "n_passes": 1, "shuffle": False}
+    wanted, distances = sequential(X, y, **case), []
+    for features in (16_384, 10**9):
+        monkeypatch.setattr(strategies, "RENUMBER_FROM", features)
+        result = trained(X, y, curved(block_size, refine=0), n_threads, **case)
+        assert result.passes[0].rows_alone == block_size // 2
+        distances.append(off(result, wanted, X))
+    assert distances[0] < 1.1 * distances[1] + 1e-3
+
+
 def test_the_same_bits_whoever_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     X = zipf_rows(6000, 30_000, 10)
     y = labels_of(X)

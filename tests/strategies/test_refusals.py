@@ -218,16 +218,24 @@ ASYNC_CURVATURE = [Async(Curvature()), Async(Curvature(), "auto"), Async(Curvatu
 
 
 @pytest.mark.parametrize("strategy", CURVATURE, ids=lambda s: str(s.block_size))
-def test_curvature_merges_weights_alone(strategy: Any) -> None:
+def test_curvature_does_not_merge_halves(strategy: Any) -> None:
     """On one thread too, so that what is refused does not depend on the machine."""
-    message = r"strategy='mr-symsgd' with combiner=Curvature\(\) merges weights alone, and {} keeps more beside them; "
-    message += r"use combiner=Projected\(\)"
-    for penalty in WITH_L1:
-        refused(message.format(f"penalty='{penalty.name}'"), strategy=strategy, penalty=penalty)
-        refused(message.format(f"penalty='{penalty.name}'"), strategy=strategy, penalty=penalty.name, n_threads=1)
+    message = (
+        r"strategy='mr-symsgd' with combiner=Curvature\(\) does not merge the halves of weights that penalty='lasso'"
+    )
+    refused(message, strategy=strategy, penalty="lasso")
+    refused(message, strategy=strategy, penalty=penalties.Lasso(0.1), n_threads=1)
     for penalty in (None, "l2", penalties.L2(0.1)):
         for average in (False, True, 10):
             accepted(strategy=strategy, penalty=penalty, average=average)
+
+
+def test_sweeps_would_pay_l1_again() -> None:
+    for penalty in (penalties.L1(0.1), penalties.ElasticNet(0.1, 0.5)):
+        message = rf"combiner=Curvature\(refine=2\) trains blocks again, and would pay penalty='{penalty.name}' again"
+        refused(message, strategy=MapReduce(Curvature(refine=2)), penalty=penalty)
+        for refine in (0, "auto"):
+            accepted(strategy=MapReduce(Curvature(refine=refine)), penalty=penalty)
 
 
 @pytest.mark.parametrize("schedule", [schedules.PassiveAggressive1(1.0), schedules.PassiveAggressive2(1.0)], ids=name)
