@@ -149,9 +149,12 @@ private:
             // of the model at the end of the pass
             if (rule.penalty.kind == PenaltyKind::halves)
                 penalty = rule.penalty.l1 * lane.norm1;
-            else if (!sequential() && rule.track_norms && !is_passive_aggressive(rule.schedule))
-                penalty = 0.5 * rule.penalty.l2 * lane.squares * lane.scale * lane.scale +
-                          rule.penalty.l1 * lane.sizes * lane.scale + rule.intercept_pull * lane.intercept;
+            else if (!sequential() && rule.track_norms && !is_passive_aggressive(rule.schedule)) {
+                const double at_end = 0.5 * rule.penalty.l2 * lane.squares * lane.scale * lane.scale +
+                                      rule.penalty.l1 * lane.sizes * lane.scale + rule.intercept_pull * lane.intercept;
+                const double known = sums.followed > 0 ? lane.objective : 0.0;
+                penalty = (known + static_cast<double>(sums.rows - sums.followed) * at_end) / rows;
+            }
             sums.loss.push_back(loss);
             sums.objective.push_back(loss + penalty);
         }

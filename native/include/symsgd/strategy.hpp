@@ -81,6 +81,7 @@ struct PassSums {
     std::int64_t sweeps = 0;  // of refinement
     double error = -1.0;      // mean of what was measured; below 0: nothing was
     std::int64_t alone = 0;   // rows trained one after the other
+    std::int64_t followed = 0;  // of which the lanes have the penalty at every step
     std::int64_t caught = 0;  // merges that were not accepted
 };
 

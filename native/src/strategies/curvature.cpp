@@ -64,6 +64,7 @@ public:
         sums.rank = merge_.rank();
         sums.error = checks_ > 0 ? errors_ / static_cast<double>(checks_) : -1.0;
         sums.alone = alone_rows_;
+        sums.followed = work.spec.rule.track_norms ? alone_rows_ : 0;
         sums.caught = caught_;
         work.model.set_t(t_ + static_cast<double>(at_));
     }
@@ -157,7 +158,10 @@ private:
             [&](std::int64_t) {
                 std::int64_t rows = order_.count() - at_;
                 if (width_ > 1) rows = std::min(rows, control_.alone(rows_done_));
-                done_ = train(work, work.model, {at_, rows, t_ + static_cast<double>(at_)}, stopped);
+                know_norms(work);
+                Rule rule = rule_;
+                rule.track_norms = work.spec.rule.track_norms;
+                done_ = train(work, work.model, {at_, rows, t_ + static_cast<double>(at_)}, rule, stopped);
             },
             [&] {
                 in_step_ = false;
@@ -168,10 +172,22 @@ private:
             });
     }
 
+    // The objective of rows trained alone is that of the sequential run, whose norms are kept up to date step by step.
+    // Merges know nothing of them.
+    void know_norms(Workspace<Rows>& work) {
+        if (!work.spec.rule.track_norms || norms_known_) return;
+        ModelView<V> view = work.model.view();
+        work.kernels.template of_models<V>().measure(view);
+        for (Lane& lane : work.model.lanes()) {
+            lane.norm2 = lane.squares * lane.scale * lane.scale;
+            lane.norm1 = lane.sizes * lane.scale;
+        }
+        norms_known_ = true;
+    }
+
     // Trains rows of the order on a model; returns how many before it was stopped.
     template <class Stopped>
-    std::int64_t train(Workspace<Rows>& work, Model<V>& model, const Piece& piece, const Stopped& stopped) {
-        Rule rule = rule_;
+    std::int64_t train(Workspace<Rows>& work, Model<V>& model, const Piece& piece, Rule rule, const Stopped& stopped) {
         if (!model.needs().average) rule.average_from = 0.0;  // of a check nothing but where it ends is of interest
         model.set_t(piece.t);
         ModelView<V> view = model.view();
@@ -280,7 +296,7 @@ private:
             lane.likelihood = 1.0;
         }
         const Piece& piece = pieces_[static_cast<std::size_t>(p)];
-        if (train(work, replica, piece, stopped) < piece.rows) stop_ = true;
+        if (train(work, replica, piece, rule_, stopped) < piece.rows) stop_ = true;
         if (!l1_) merge_.project(work, p, again);
     }
 
@@ -382,7 +398,7 @@ private:
     // Trains it, and compares what it has come to with the merged model, which nobody changes meanwhile.
     template <class Stopped>
     void train_check(Workspace<Rows>& work, const Stopped& stopped) {
-        if (train(work, *check_.model, check_.piece, stopped) < check_.piece.rows) {
+        if (train(work, *check_.model, check_.piece, rule_, stopped) < check_.piece.rows) {
             stop_ = true;
             return;
         }
@@ -560,6 +576,7 @@ private:
         for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
             for (std::size_t p = 0; p < pieces_.size(); ++p)
                 work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
+        norms_known_ = false;
         round_rows_ = rows;
         round_merges_ = static_cast<std::int64_t>(pieces_.size());
         at_ += rows;
@@ -703,6 +720,7 @@ private:
     std::int64_t done_ = 0;
     std::atomic<bool> stop_{false};
     bool halted_ = false, alone_ = false;
+    bool norms_known_ = true;  // of the model: before the first pass they are
     std::int64_t next_spectrum_ = 0, estimates_ = 0;
 
     // the round under way
