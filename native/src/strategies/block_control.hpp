@@ -65,7 +65,7 @@ public:
             rows_ /= 2;
             check_next();
         } else if (!fine) {
-            stretch_ = std::min(std::max(2 * stretch_, 16 * rows_), 64 * most_);
+            stretch_ = std::min(std::max(2 * stretch_, 32 * rows_), 64 * most_);
             train_alone_until(rows_done + stretch_);
             check_next();
         }

@@ -448,7 +448,7 @@ private:
                 if (halted_) return end_round(work);
                 judge_check();
                 // blocks of a given size are the caller's choice, as long as they leave something of the predictions
-                const double limit = 2.0 * work.spec.strategy.tolerance;
+                const double limit = work.spec.strategy.tolerance;
                 if (check_.error <= (control_.adapts() ? limit : std::max(limit, hopeless))) return end_round(work);
                 restore(work, true);
                 ++caught_;
