@@ -16,8 +16,10 @@ public:
     static constexpr int fewest_between = 4;  // rounds from one check to the next
 
     // `fixed` rows a block, or 0 to follow the error; `least` is the smallest block that is worth a round, `most` the
-    // largest that leaves a few rounds in a pass.
-    void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, double tolerance) {
+    // largest that leaves a few rounds in a pass; `stretch` is the least number of rows worth training alone before
+    // rounds begin again, for which every replica has to be made anew.
+    void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, std::int64_t stretch, double tolerance) {
+        least_stretch_ = stretch;
         adapts_ = fixed == 0;
         tolerance_ = tolerance;
         least_ = least;
@@ -65,7 +67,7 @@ public:
             rows_ /= 2;
             check_next();
         } else if (!fine) {
-            stretch_ = std::min(std::max(2 * stretch_, 32 * rows_), 64 * most_);
+            stretch_ = std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), std::max(64 * most_, least_stretch_));
             train_alone_until(rows_done + stretch_);
             check_next();
         }
@@ -85,7 +87,7 @@ private:
     bool adapts_ = true;
     double tolerance_ = 0.0;
     std::int64_t rows_ = 0, least_ = 1, most_ = 1;
-    std::int64_t alone_until_ = 0, stretch_ = 0;
+    std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0;
     int since_ = 0, between_ = fewest_between;
 };
 

@@ -242,7 +242,7 @@ private:
             // the curvature settles as the model does; where gradients jump there is none to be seen before the first
             // round has shown how far predictions are off
             const std::int64_t soon = rule_.soft_curvature ? 512 : 16384;
-            const std::int64_t later = rows_done_ < settled ? 4 : 16;
+            const std::int64_t later = rule_.soft_curvature || rows_done_ < settled ? 4 : 16;
             next_spectrum_ = std::max(later * rows_done_, std::min(soon, order_.count()));
         });
     }
@@ -678,15 +678,26 @@ private:
         level_rows_ = -1;
         cold_ = model.features;
         const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (2 * width_));
-        control_.begin(strategy.block_size, least_block(work, most), most, strategy.tolerance);
+        control_.begin(strategy.block_size, least_block(work, most), most, least_stretch(work), strategy.tolerance);
+    }
+
+    // Nanoseconds that a row takes, about.
+    double row_time(const Workspace<Rows>& work) const {
+        const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
+        return 40.0 + 1.4 * static_cast<double>(mean * merge_.stride());
+    }
+
+    // Rows that take twenty times as long as copying the model into every replica.
+    std::int64_t least_stretch(const Workspace<Rows>& work) const {
+        const double numbers = static_cast<double>(work.rows.features * merge_.stride() * width_);
+        return static_cast<std::int64_t>(20.0 * 0.6 * numbers / work.spec.strategy.threads / row_time(work));
     }
 
     // Rows of a block with which a round is a quarter faster than one thread, by a count of nanoseconds for what
     // training and merging read and write. Counted, not measured, so that it is the same in every run.
     std::int64_t least_block(const Workspace<Rows>& work, std::int64_t most) {
         const auto threads = static_cast<double>(work.spec.strategy.threads), width = static_cast<double>(width_);
-        const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
-        const double row = 40.0 + 1.4 * static_cast<double>(mean * merge_.stride());
+        const double row = row_time(work);
         // products with Q: of each block of a thread, and of the thread's slices for all blocks
         const double places = std::min<double>(work.spec.strategy.places, static_cast<double>(work.rows.features));
         const double rank = places <= 1024.0 ? 32.0 : 16.0;
