@@ -161,6 +161,10 @@ bool passive_aggressive(const Case& a) {
 bool makes_sense(const Case& a) {
     const bool keeps_order = a.strategy.kind == StrategyKind::rounds || a.strategy.kind == StrategyKind::sequential;
     const bool plain = a.penalty == PenaltyKind::none || a.penalty == PenaltyKind::decay;
+    if (a.strategy.kind == StrategyKind::curvature) {
+        if (a.penalty == PenaltyKind::halves) return false;
+        return a.penalty != PenaltyKind::truncate || a.strategy.refine <= 0;
+    }
     if (!keeps_order && (!plain || a.average)) return false;
     const bool adagrad = a.strategy.kind == StrategyKind::rounds && a.strategy.combiner == CombinerKind::adagrad;
     return !(adagrad && a.penalty == PenaltyKind::halves) && !(a.average && a.penalty == PenaltyKind::halves);
@@ -192,6 +196,8 @@ void vary(Case& a, std::mt19937& random) {
         if (passive_aggressive(a)) a.schedule = ScheduleKind::constant;
         if (a.strategy.refine < 0 && below(2) == 0) a.strategy.block_size = 0;
         a.strategy.cores = 1 + static_cast<int>(below(5));
+        a.strategy.renumber = a.strategy.kind == StrategyKind::curvature && below(2) == 0;
+        a.strategy.places = below(2) == 0 ? 3 : 4096;
     }
     if (!makes_sense(a)) a.average = false;
 }
