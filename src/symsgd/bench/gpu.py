@@ -30,12 +30,15 @@ class Trained:
     reason: str = ""
 
 
+def reason_against() -> str | None:
+    """Why there is nothing to be trained with, as far as it is known without asking the device."""
+    return "PyTorch is not installed" if importlib.util.find_spec("torch") is None else None
+
+
 def train_apart(
     X: Any, positive: NDArray[np.bool_], step_size: float, alpha: float, batch_size: int, n_passes: int
 ) -> Trained:
     """`train` in another process."""
-    if importlib.util.find_spec("torch") is None:
-        return Trained(np.zeros(0, np.float32), reason="PyTorch is not installed")
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(train, X, positive, step_size, alpha, batch_size, n_passes).result()
 

@@ -70,6 +70,8 @@ def run(
     threads: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
 ) -> None:
+    if gpu.reason_against() is not None:
+        console.print(f"GPU: skipped: {gpu.reason_against()}")
     table = Table(title="Logistic loss, set-up counted; times faster than the sequential loop")
     for column in ("data set", "threads", "", "ms a pass", "times sequential", "AUC", "distance", "block", "alone"):
         table.add_column(column, justify="left" if column in ("data set", "") else "right")
@@ -78,7 +80,7 @@ def run(
         if data.reason:
             table.add_row(name, "", f"skipped: {data.reason}")
             continue
-        for batch in gpu.BATCHES:
+        for batch in gpu.BATCHES if gpu.reason_against() is None else ():
             table.add_row(f"{name}, {LEAST_PASSES} passes", "", *gpu_cells(data, batch))
         once = train(data, Sequential(), 1, LEAST_PASSES)[1] / LEAST_PASSES
         n_passes = max(LEAST_PASSES, math.ceil(LEAST_SECONDS / once))
