@@ -238,6 +238,17 @@ def test_auto_is_sequential_where_copies_would_not_fit() -> None:
 
 
 @pytest.mark.usefixtures("little_is_enough")
+def test_auto_is_sequential_where_copies_would_take_too_long() -> None:
+    rule = Rule.check(LOG, penalties.L2(1e-4), schedules.Constant(0.1), False)
+    work = {"n_threads": 4, "n_passes": 10, "sparse": True, "n_features": 10**6, "n_models": 1, "bytes_a_number": 4}
+    wide, long = (Work(**work, entries=entries, memory=2**40) for entries in (10**6, 10**7))
+    strategy, words = Auto().decide(rule, wide)
+    assert strategy == Sequential()
+    assert words.startswith("sequential: copies of the model for 4 threads would have 8,000,000 numbers")
+    assert isinstance(Auto().decide(rule, long)[0], MapReduce)
+
+
+@pytest.mark.usefixtures("little_is_enough")
 def test_auto_else_is_curvature() -> None:
     words = chosen()
     assert words.startswith("mr-symsgd with the curvature combiner, blocks as large as their measured error allows: ")

@@ -64,7 +64,8 @@ public:
             rows_ *= 2;
             check_next();
         } else if (!fine && rows_ / 2 >= least_) {
-            rows_ /= 2;
+            // the error grows with the blocks, so that far too much of it asks for more than one half
+            for (double left = error; left > tolerance_ && rows_ / 2 >= least_; left *= 0.5) rows_ /= 2;
             check_next();
         } else if (!fine) {
             stretch_ = std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), std::max(64 * most_, least_stretch_));
