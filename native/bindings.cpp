@@ -413,8 +413,7 @@ NB_MODULE(_core, m) {
             },
             nb::kw_only(), "kind"_a, "threads"_a = 1, "cores"_a = 1, "block_size"_a = 0, "batch_size"_a = 1,
             "combiner"_a = "sum", "k"_a = 0, "keep"_a = false, "refine"_a = 0, "tolerance"_a = 0.0,
-            "renumber"_a = false, "places"_a = 0, "frequent"_a = 0.0,
-            "sample"_a = 0);
+            "renumber"_a = false, "places"_a = 0, "frequent"_a = 0.0, "sample"_a = 0);
 
     nb::class_<PassSums>(m, "PassSums")
         .def_ro("rows", &PassSums::rows)

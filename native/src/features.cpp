@@ -50,7 +50,7 @@ RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const Feature
     view_.index = index_.data();
 }
 
-#define SYMSGD_FOR_SPARSE(V, I)                                              \
+#define SYMSGD_FOR_SPARSE(V, I)                                                 \
     template FeatureOrder::FeatureOrder(const SparseRows<V, I>&, std::int64_t); \
     template class RenumberedRows<V, I>;
 SYMSGD_FOR_SPARSE(float, std::int32_t)

@@ -113,7 +113,8 @@ void Model<V>::load_average(const V* coef, const double* intercept, double steps
     for (int c = 0; c < classes_; ++c) {
         lanes_[static_cast<std::size_t>(c)].intercept_sum = steps * intercept[c];
         for (std::int64_t i = 0; i < features_; ++i)
-            average_[static_cast<std::size_t>(i * stride_ + c)] = steps * static_cast<double>(coef[c * features_ + number(i)]);
+            average_[static_cast<std::size_t>(i * stride_ + c)] =
+                steps * static_cast<double>(coef[c * features_ + number(i)]);
     }
 }
 

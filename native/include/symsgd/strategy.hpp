@@ -77,12 +77,12 @@ struct PassSums {
     std::vector<double> objective;  // mean loss plus penalty, per class; equal to loss if norms are not tracked
     bool stopped = false;           // ShouldStop said so
     // curvature
-    int rank = 0;             // of the last estimate
-    std::int64_t sweeps = 0;  // of refinement
-    double error = -1.0;      // mean of what was measured; below 0: nothing was
-    std::int64_t alone = 0;   // rows trained one after the other
+    int rank = 0;               // of the last estimate
+    std::int64_t sweeps = 0;    // of refinement
+    double error = -1.0;        // mean of what was measured; below 0: nothing was
+    std::int64_t alone = 0;     // rows trained one after the other
     std::int64_t followed = 0;  // of which the lanes have the penalty at every step
-    std::int64_t caught = 0;  // merges that were not accepted
+    std::int64_t caught = 0;    // merges that were not accepted
 };
 
 // What a strategy works on.

@@ -68,7 +68,8 @@ public:
             for (double left = error; left > tolerance_ && rows_ / 2 >= least_; left *= 0.5) rows_ /= 2;
             check_next();
         } else if (!fine) {
-            stretch_ = std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), std::max(64 * most_, least_stretch_));
+            stretch_ =
+                std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), std::max(64 * most_, least_stretch_));
             train_alone_until(rows_done + stretch_);
             check_next();
         }

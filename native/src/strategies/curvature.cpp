@@ -5,9 +5,9 @@
 // that its predecessor ended, beside the blocks of the next round. How far it ends from the merged model is the error
 // that steers the size of the blocks (block_control.hpp); where no size will do, one thread goes on alone.
 //
-// Asked for it, a round is refined by *sweeps*: all blocks are trained again from where the chain says (parareal: SGD is
-// the fine propagator, the merge the coarse one). As many sweeps as a round has blocks, less one, are sequential SGD,
-// for every loss. What a sweep changes is the error of the merge before it.
+// Asked for it, a round is refined by *sweeps*: all blocks are trained again from where the chain says (parareal: SGD
+// is the fine propagator, the merge the coarse one). As many sweeps as a round has blocks, less one, are sequential
+// SGD, for every loss. What a sweep changes is the error of the merge before it.
 //
 // Under it all lies a net (curvature_net.hpp). A merge that has done harm is undone, and one thread trains its rows.
 //
@@ -27,8 +27,8 @@ constexpr std::int64_t probe_rows = 256;  // that errors are measured by
 constexpr int many_threads = 8;           // from here on a round has two blocks a thread, so that a slow one has one
 constexpr std::int64_t settled = 50000;   // rows after which the curvature changes slowly
 constexpr double hopeless = 0.5;          // an error with which no merge of blocks of a new size is accepted
-constexpr double small_scale = 2e-3;      // a model's scale is made 1 again from here on, long before a block would do so
-constexpr double strong_decay = 0.5;      // what is left of a weight after a round that no merge can wait for
+constexpr double small_scale = 2e-3;  // a model's scale is made 1 again from here on, long before a block would do so
+constexpr double strong_decay = 0.5;  // what is left of a weight after a round that no merge can wait for
 
 template <class Rows>
 class CurvatureRounds final : public Strategy<Rows> {
@@ -101,7 +101,8 @@ private:
             for (std::size_t p = 0; p < pieces_.size(); ++p) {
                 if (l1_) {  // to the last step, or threads would disagree on what is owed
                     round.owed.push_back(owed);
-                    owed += rule.penalty.l1 * sum_of_steps(rule.schedule, lane.step_size, pieces_[p].t, pieces_[p].rows);
+                    owed +=
+                        rule.penalty.l1 * sum_of_steps(rule.schedule, lane.step_size, pieces_[p].t, pieces_[p].rows);
                 }
                 const double of_block = about_steps(rule.schedule, lane.step_size, pieces_[p]);
                 round.keep.push_back(std::exp(-rule.penalty.l2 * of_block));
@@ -227,8 +228,7 @@ private:
             [&] {
                 const int blocks = static_cast<int>(pieces_.size());
                 if (checking_) aim_check(work, blocks);
-                for (int c = 0; c < work.model.classes(); ++c)
-                    take_intercept(work, c, nullptr);
+                for (int c = 0; c < work.model.classes(); ++c) take_intercept(work, c, nullptr);
                 take_lanes(work);
                 if (!urgent_) end_round(work);
             });
@@ -278,8 +278,7 @@ private:
         });
         member.phase(
             static_cast<std::int64_t>(pieces_.size()),
-            [&](std::int64_t p) { merge_.project(work, static_cast<int>(p), false); },
-            [&] { begin_merge(work); });
+            [&](std::int64_t p) { merge_.project(work, static_cast<int>(p), false); }, [&] { begin_merge(work); });
     }
 
     void begin_merge(Workspace<Rows>& work) {
@@ -453,7 +452,8 @@ private:
                 restore(work, true);
                 ++caught_;
                 const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
-                control_.train_alone_until(rows_done_ + (control_.adapts() ? rows : BlockControl::fewest_between * rows));
+                control_.train_alone_until(rows_done_ +
+                                           (control_.adapts() ? rows : BlockControl::fewest_between * rows));
                 decide_next(work);
             });
     }
@@ -627,11 +627,11 @@ private:
         for (int c = 0; c < global.classes; ++c) {
             double squares = 0.0;
             for (const std::int64_t row : net_.rows()) {
-                const double d = score(work.rows, row, global.weights + c, global.stride, reach_) *
-                                     global.lanes[c].scale -
-                                 before_lanes_[static_cast<std::size_t>(c)].scale *
-                                     score(work.rows, row, before_.data() + c, global.stride, reach_) +
-                                 global.lanes[c].intercept - before_lanes_[static_cast<std::size_t>(c)].intercept;
+                const double d =
+                    score(work.rows, row, global.weights + c, global.stride, reach_) * global.lanes[c].scale -
+                    before_lanes_[static_cast<std::size_t>(c)].scale *
+                        score(work.rows, row, before_.data() + c, global.stride, reach_) +
+                    global.lanes[c].intercept - before_lanes_[static_cast<std::size_t>(c)].intercept;
                 squares += d * d;
             }
             global.lanes[c].drift = 0.5 * std::sqrt(squares / static_cast<double>(net_.rows().size()));
@@ -666,10 +666,9 @@ private:
         before_average_ = Array<double>(model.average == nullptr ? 0 : before_.size());
         l1_ = model.received != nullptr;
         before_received_ = Array<V>(l1_ ? before_.size() : 0);
-        check_.model = watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_})
-                                : nullptr;
-        for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_})
-            intercepts->assign(classes, 0.0);
+        check_.model =
+            watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_}) : nullptr;
+        for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_}) intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
         probe_ = spread_rows(order_, probe_rows, 3);
         net_parts_.assign(static_cast<std::size_t>(width_), 0.0);
@@ -737,15 +736,15 @@ private:
     // the round under way
     std::vector<Piece> pieces_;
     bool checking_ = false, refining_ = false;
-    bool urgent_ = false;                // the check decides whether it counts
-    bool plain_ = false;                 // its blocks start with scale 1
-    bool fresh_ = false;                 // its merge ends with it
-    std::int64_t reach_ = 0;             // features that it merges
-    bool in_step_ = false;               // all replicas have the model but for what the last merge has changed
+    bool urgent_ = false;     // the check decides whether it counts
+    bool plain_ = false;      // its blocks start with scale 1
+    bool fresh_ = false;      // its merge ends with it
+    std::int64_t reach_ = 0;  // features that it merges
+    bool in_step_ = false;    // all replicas have the model but for what the last merge has changed
     std::int64_t round_number_ = 0, level_rows_ = -1;
-    std::int64_t cold_ = 0;              // features from here on may wait in replicas
-    bool waiting_ = false;               // and some do
-    bool together_ = false;              // every round merges everything
+    std::int64_t cold_ = 0;  // features from here on may wait in replicas
+    bool waiting_ = false;   // and some do
+    bool together_ = false;  // every round merges everything
 
     Array<V> before_;  // the model before the last merge
     Array<double> before_average_;

@@ -26,15 +26,15 @@ namespace symsgd {
 
 // What a merge has to know of a round.
 struct RoundOfBlocks {
-    int count = 0;              // blocks
-    std::int64_t reach = 0;     // features that are merged, from the first on
-    bool refined = false;       // by sweeps
-    bool plain = false;         // replicas start with scale 1
-    bool fresh_scale = false;   // the merged model has scale 1
-    std::vector<double> keep;   // by class and block: about what it will be
-    std::vector<double> steps;  // by class: the sum of a block's
-    std::vector<double> rows;   // by block
-    std::vector<double> owed;   // L1: by class and block, before it; empty without
+    int count = 0;                 // blocks
+    std::int64_t reach = 0;        // features that are merged, from the first on
+    bool refined = false;          // by sweeps
+    bool plain = false;            // replicas start with scale 1
+    bool fresh_scale = false;      // the merged model has scale 1
+    std::vector<double> keep;      // by class and block: about what it will be
+    std::vector<double> steps;     // by class: the sum of a block's
+    std::vector<double> rows;      // by block
+    std::vector<double> owed;      // L1: by class and block, before it; empty without
     std::vector<double> averaged;  // by block: of its iterates, so many, the last ones, are averaged; empty if none are
 };
 
@@ -65,8 +65,7 @@ public:
         const auto classes = static_cast<std::size_t>(classes_);
         replicas.clear();
         for (std::int64_t p = 0; p < width; ++p)
-            replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes,
-                                                          needs_of_replica(model)));
+            replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes, needs_of_replica(model)));
         cut_ = Array<std::uint8_t>(model.received == nullptr ? 0 : before_size());
         starts_.clear();
         factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes);
@@ -240,8 +239,8 @@ public:
         for (int c = 0; c < classes_; ++c) follow_class(work, c, begin, end, again, last && averages(), next);
     }
 
-    // The intercepts by the same chain, of the first `blocks` blocks; `starts` (of each block) are where blocks started,
-    // and become where they should have. Null in a round without sweeps.
+    // The intercepts by the same chain, of the first `blocks` blocks; `starts` (of each block) are where blocks
+    // started, and become where they should have. Null in a round without sweeps.
     double merged_intercept(Workspace<Rows>& work, int c, int blocks, double* starts, double* average = nullptr) {
         const double begun = work.model.lanes()[static_cast<std::size_t>(c)].intercept;
         if (!work.spec.rule.fit_intercept) return begun;
@@ -344,8 +343,8 @@ private:
     // keep_p, now that the block has run for the first time.
     double kept_by(const Workspace<Rows>& work, int p, int c) const {
         const Lane& lane = replicas[static_cast<std::size_t>(p)]->lanes()[static_cast<std::size_t>(c)];
-        const double began = round_.plain ? 1.0 : work.model.lanes()[static_cast<std::size_t>(c)].scale *
-                                                      planned_decay(p, c);
+        const double began =
+            round_.plain ? 1.0 : work.model.lanes()[static_cast<std::size_t>(c)].scale * planned_decay(p, c);
         return lane.folded * lane.scale / began;
     }
 
@@ -435,7 +434,8 @@ private:
             double v = 0.0;
             add_average(work, c, i, place ? static_cast<double>(product[columns() - 1]) : 0.0, [&](int p) {
                 const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
-                const double started = static_cast<double>(starts_[static_cast<std::size_t>(p)][static_cast<std::size_t>(at)]);
+                const double started =
+                    static_cast<double>(starts_[static_cast<std::size_t>(p)][static_cast<std::size_t>(at)]);
                 const double missed = p > 0 ? v - (started - w * untouched(work, p - 1, c) - q(2, p)) : 0.0;
                 v = missed * factor * keep(p, c) + static_cast<double>(own.weights[at]) * own.lanes[c].scale -
                     w * untouched(work, p, c) - q(0, p);
@@ -577,15 +577,15 @@ private:
             const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
             const bool trained = p < round_.count;
             ends.push_back(own.weights);
-            befores.push_back(static_cast<V>(trained ? rested(work, p, c, false) : untouched(work, round_.count - 1, c)));
+            befores.push_back(
+                static_cast<V>(trained ? rested(work, p, c, false) : untouched(work, round_.count - 1, c)));
             scales.push_back(trained ? static_cast<V>(own.lanes[c].scale) : befores.back());
             keeps.push_back(trained ? static_cast<V>(keep(p, c)) : V{1});
         }
         const V* factors = factors_.data() + c;
         if (stride_ == 1) {
-            work.kernels.template of_curvature<V>().chain_weights(ends.data(), scales.data(), keeps.data(),
-                                                                  befores.data(), blocks, weights, factors, begin, end,
-                                                                  out);
+            work.kernels.template of_curvature<V>().chain_weights(
+                ends.data(), scales.data(), keeps.data(), befores.data(), blocks, weights, factors, begin, end, out);
             return;
         }
         for (std::size_t p = 0; p < ends.size(); ++p) {
@@ -608,7 +608,8 @@ private:
         for (int p = 0; p < round_.count; ++p) {
             const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
             const V scale = static_cast<V>(own.lanes[c].scale), kept = static_cast<V>(keep(p, c));
-            const V begun = static_cast<V>(untouched(work, p - 1, c)), ended = static_cast<V>(rested(work, p, c, again));
+            const V begun = static_cast<V>(untouched(work, p - 1, c)),
+                    ended = static_cast<V>(rested(work, p, c, again));
             V* start = starts_[static_cast<std::size_t>(p)].data();
             for (std::int64_t k = first; k < last; ++k) {
                 const auto i = static_cast<std::size_t>(sampler_.features()[static_cast<std::size_t>(k)] - begin);
@@ -645,15 +646,15 @@ private:
 
     RoundOfBlocks round_;
     std::int64_t begin_ = 0, cold_ = 0;
-    std::vector<double> planned_, decays_;  // K, by class and block
+    std::vector<double> planned_, decays_;             // K, by class and block
     std::int64_t merged_reach_ = 0, merged_cold_ = 0;  // of the last merge
     std::vector<std::atomic<std::uint8_t>> changed_;   // by it, of what may have waited, by page
-    Array<V> factors_;  // e^{−ac}, features × classes, for these steps:
+    Array<V> factors_;                                 // e^{−ac}, features × classes, for these steps:
     std::vector<double> factor_steps_;
     bool stale_ = true;
     std::vector<std::vector<V>> projected_, products_, old_u_;  // by class, numbers of a column together
-    Array<std::uint8_t> cut_;  // L1: weights that the last block to touch them has left at 0
-    std::vector<Array<V>> starts_;                              // by block: where it started, in a round with sweeps
+    Array<std::uint8_t> cut_;       // L1: weights that the last block to touch them has left at 0
+    std::vector<Array<V>> starts_;  // by block: where it started, in a round with sweeps
 };
 
 }  // namespace symsgd

@@ -4,9 +4,9 @@
 // a rare feature is little, and sweeping millions of rare features in every round would cost more than training. So,
 // with features by falling frequency (features.hpp), every round merges those that its rows have now and then, every
 // second round those that two rounds have now and then, and so on: between two merges a feature comes up a quarter to
-// half of a time on the mean, however rare it is. (Once is too often: on imdb, blocks of 1,024 rows, two threads, predictions
-// were three times as far from the sequential run's. With a quarter they are as near as without waiting.) Whatever is
-// due is a stretch of features from the first on.
+// half of a time on the mean, however rare it is. (Once is too often: on imdb, blocks of 1,024 rows, two threads,
+// predictions were three times as far from the sequential run's. With a quarter they are as near as without waiting.)
+// Whatever is due is a stretch of features from the first on.
 #pragma once
 
 #include <algorithm>
