@@ -51,7 +51,7 @@ def test_features_of_their_own_are_paid_for_once() -> None:
         wanted = sequential(X, y, **case)
         for n_threads in (2, 3, 9):
             found = trained(X, y, curved(10, refine=0), n_threads, **case)
-            np.testing.assert_allclose(found.coef, wanted.coef, rtol=0.05, atol=1e-6)
+            assert np.abs(found.coef - wanted.coef).max() < 0.05 * np.abs(wanted.coef).max()
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5, 16])
