@@ -46,7 +46,7 @@ def test_features_of_their_own_are_paid_for_once() -> None:
     n = 240
     X = sp.identity(n, format="csr") * 3.0
     y = np.where(np.arange(n) % 3 == 0, 1.0, -2.0)
-    for penalty in PENALTIES:
+    for penalty in (PENALTIES[0], PENALTIES[2]):  # the other one leaves next to nothing
         case = CASE | {"loss": "squared_error", "penalty": penalty, "fit_intercept": False, "n_passes": 4}
         wanted = sequential(X, y, **case)
         for n_threads in (2, 3, 9):
