@@ -72,3 +72,15 @@ def test_with_all_that_there_is(n_threads: int) -> None:
         assert again.passes[-1].loss < first.passes[0].loss * 1.05
         wanted = sequential(X, y, **case)
         assert apart(first, wanted) < 0.25
+
+
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_means_of_the_iterates_stay_near(n_threads: int) -> None:
+    """What a merge gives back of the penalty is no part of the iterates that a block has summed up."""
+    X = dense_rows(3000, 12)
+    y = targets(X, losses.LogLoss())
+    case = CASE | {"penalty": PENALTIES[1], "average": True}
+    wanted = sequential(X, y, **case)
+    found = trained(X, y, curved(16, refine=0), n_threads, **case)
+    size = np.linalg.norm(np.asarray(wanted.average_coef))
+    assert np.linalg.norm(np.asarray(found.average_coef) - np.asarray(wanted.average_coef)) < 0.02 * size

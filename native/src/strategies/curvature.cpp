@@ -26,7 +26,7 @@ namespace {
 constexpr std::int64_t probe_rows = 256;  // that errors are measured by
 constexpr int many_threads = 8;           // from here on a round has two blocks a thread, so that a slow one has one
 constexpr std::int64_t settled = 50000;   // rows after which the curvature changes slowly
-constexpr double hopeless = 0.5;          // an error with which no merge of blocks of a new size is accepted
+constexpr double hopeless = 0.5;          // an error with which not even blocks of a given size are merged
 constexpr double small_scale = 2e-3;  // a model's scale is made 1 again from here on, long before a block would do so
 constexpr double strong_decay = 0.5;  // what is left of a weight after a round that no merge can wait for
 

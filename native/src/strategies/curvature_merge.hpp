@@ -296,7 +296,10 @@ public:
                     const double paid = static_cast<double>(own.received[at]) - static_cast<double>(known);
                     cut = own.weights[at] == V{};
                     const double settled = cut ? -kept * dw : -kept * dq;
+                    const V begun = own.weights[at];
                     own.weights[at] += static_cast<V>(settled / scale);
+                    if (own.average != nullptr)  // the sum of the iterates stays what it was
+                        own.average[at] -= own.lanes[c].average_scales * (static_cast<double>(own.weights[at]) - begun);
                     dq = cut ? paid + dq - dw : paid;
                     dw = kept * dw + moved + settled;
                 }
