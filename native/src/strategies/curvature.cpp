@@ -699,7 +699,7 @@ private:
         const double row = row_time(work);
         // products with Q: of each block of a thread, and of the thread's slices for all blocks
         const double places = std::min<double>(work.spec.strategy.places, static_cast<double>(work.rows.features));
-        const double rank = places <= 1024.0 ? 32.0 : 16.0;
+        const double rank = merge_.usual_rank(static_cast<std::int64_t>(places));
         const double products = places * rank * work.model.classes() * 2.0 * width / threads;
         std::int64_t rows = 1;
         for (;; rows *= 2) {

@@ -53,6 +53,9 @@ class CurvatureMerge {
 public:
     static constexpr std::int64_t slices = 64;  // of the features: as many whatever the threads
 
+    // Directions, where the caller does not say: a sample of some hundred rows has few that are more than its noise.
+    static int usual_rank(std::int64_t places) { return places <= 1024 ? 32 : 16; }
+
     // For `width` blocks at most. `rank` 0: as many directions as pay.
     void seat(Workspace<Rows>& work, std::int64_t width, int rank) {
         levels.begin(work.rows.features, work.features, work.spec.strategy.places);
@@ -422,20 +425,12 @@ private:
     // The same once sweeps have ended: what a block had missed is what its start was off by in the end.
     void average_followed(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end) {
         const V* weights = work.model.view().weights;
-        const auto [first, last] = places_between(begin, end);
-        const std::vector<V> products = multiply_places(work, c, first, last);
-        std::int64_t k = first;
-        for (std::int64_t i = begin; i < end; ++i) {
-            const bool place = k < last && sampler_.features()[static_cast<std::size_t>(k)] == i;
-            const V* product = place ? products.data() + (k++ - first) * columns() : nullptr;
-            const auto q = [&](int part, int p) {
-                return place ? static_cast<double>(product[part * round_.count + p]) : 0.0;
+        add_averages(work, c, begin, end, [&](std::int64_t at, double factor, const V* product) {
+            const auto q = [this, product](int part, int p) {
+                return product == nullptr ? 0.0 : static_cast<double>(product[part * round_.count + p]);
             };
-            const std::int64_t at = i * stride_ + c;
-            const double factor = static_cast<double>(factors_[static_cast<std::size_t>(i * classes_ + c)]),
-                         w = static_cast<double>(weights[at]);
-            double v = 0.0;
-            add_average(work, c, i, place ? static_cast<double>(product[columns() - 1]) : 0.0, [&](int p) {
+            const double w = static_cast<double>(weights[at]);
+            return [=, this, &work, v = 0.0](int p) mutable {
                 const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
                 const double started =
                     static_cast<double>(starts_[static_cast<std::size_t>(p)][static_cast<std::size_t>(at)]);
@@ -443,8 +438,8 @@ private:
                 v = missed * factor * keep(p, c) + static_cast<double>(own.weights[at]) * own.lanes[c].scale -
                     w * untouched(work, p, c) - q(0, p);
                 return missed;
-            });
-        }
+            };
+        });
     }
 
     // what Q is multiplied by: u of each block alone, then of the chain (its end, and before its last block, if that is
@@ -480,36 +475,41 @@ private:
         global.average[at] += global.lanes[c].average_scales * static_cast<double>(global.weights[at]) + total;
     }
 
-    // All blocks have started from the model.
-    void average_stretch(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end) {
-        const V* weights = work.model.view().weights;
+    // For features [begin, end); of each, missing(at, factor, product) is what says what blocks had missed of it.
+    // `product` is null where Q has no row of the feature.
+    template <class Missing>
+    void add_averages(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, Missing&& missing) {
         const auto [first, last] = places_between(begin, end);
         const std::vector<V> products = multiply_places(work, c, first, last);
         std::int64_t k = first;
         for (std::int64_t i = begin; i < end; ++i) {
             const bool place = k < last && sampler_.features()[static_cast<std::size_t>(k)] == i;
             const V* product = place ? products.data() + (k++ - first) * columns() : nullptr;
-            const std::int64_t at = i * stride_ + c;
             const double factor = static_cast<double>(factors_[static_cast<std::size_t>(i * classes_ + c)]);
-            double v = 0.0;
-            add_average(work, c, i, place ? static_cast<double>(product[columns() - 1]) : 0.0, [&](int p) {
+            add_average(work, c, i, place ? static_cast<double>(product[columns() - 1]) : 0.0,
+                        missing(i * stride_ + c, factor, product));
+        }
+    }
+
+    // All blocks have started from the model.
+    void average_stretch(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end) {
+        const V* weights = work.model.view().weights;
+        add_averages(work, c, begin, end, [&](std::int64_t at, double factor, const V* product) {
+            const double w = static_cast<double>(weights[at]);
+            return [=, this, &work, v = 0.0](int p) mutable {
                 const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
                 const double before = v;
                 v = v * factor * keep(p, c) + static_cast<double>(own.weights[at]) * own.lanes[c].scale -
-                    static_cast<double>(weights[at]) * rested(work, p, c, false) -
-                    (place ? static_cast<double>(product[p]) : 0.0);
+                    w * rested(work, p, c, false) - (product == nullptr ? 0.0 : static_cast<double>(product[p]));
                 return before;
-            });
-        }
+            };
+        });
     }
 
     static ModelNeeds needs_of_replica(const ModelView<V>& model) {
         return {.received = model.received != nullptr, .average = model.average != nullptr};
     }
     std::size_t before_size() const { return static_cast<std::size_t>(features_ * stride_); }
-
-    // A sample of some hundred rows has few directions that are more than its noise.
-    static int usual_rank(std::int64_t places) { return places <= 1024 ? 32 : 16; }
 
     void choose(Workspace<Rows>& work, const WrittenOrder& order) {
         sampler_.choose_features(work.rows, work.features, order, work.spec.strategy.places);
