@@ -1,5 +1,6 @@
 """Data sets."""
 
+from symsgd.data.dataset import Dataset, Schema
 from symsgd.data.twins import TWINS, Twin, twin
 
-__all__ = ["TWINS", "Twin", "twin"]
+__all__ = ["TWINS", "Dataset", "Schema", "Twin", "twin"]
