@@ -49,15 +49,17 @@ Rows sparse_rows_of(const AnyArray& start, const AnyArray& index, const AnyArray
     const auto rows = static_cast<std::int64_t>(start.size()) - 1;
     const auto entries = static_cast<std::int64_t>(std::min(index.size(), value.size()));
     std::vector<AnyArray> owners{start, index, value};
-    if (start.dtype() == nb::dtype<std::int32_t>() && index.dtype() == nb::dtype<std::int32_t>())
-        return {SparseRows<V, std::int32_t>{pointer<std::int32_t>(start), pointer<std::int32_t>(index),
-                                            pointer<V>(value), rows, features},
+    const bool wide = start.dtype() == nb::dtype<std::int64_t>();
+    if (!wide && start.dtype() != nb::dtype<std::int32_t>())
+        throw std::invalid_argument("indptr must be int32 or int64");
+    const RowStarts starts = wide ? RowStarts(pointer<std::int64_t>(start)) : RowStarts(pointer<std::int32_t>(start));
+    if (index.dtype() == nb::dtype<std::int32_t>())
+        return {SparseRows<V, std::int32_t>{starts, pointer<std::int32_t>(index), pointer<V>(value), rows, features},
                 entries, std::move(owners)};
-    if (start.dtype() == nb::dtype<std::int64_t>() && index.dtype() == nb::dtype<std::int64_t>())
-        return {SparseRows<V, std::int64_t>{pointer<std::int64_t>(start), pointer<std::int64_t>(index),
-                                            pointer<V>(value), rows, features},
+    if (index.dtype() == nb::dtype<std::int64_t>())
+        return {SparseRows<V, std::int64_t>{starts, pointer<std::int64_t>(index), pointer<V>(value), rows, features},
                 entries, std::move(owners)};
-    throw std::invalid_argument("indices and indptr must both be int32 or both int64");
+    throw std::invalid_argument("indices must be int32 or int64");
 }
 
 Rows sparse_rows(const AnyArray& start, const AnyArray& index, const AnyArray& value, std::int64_t features) {
@@ -436,7 +438,7 @@ NB_MODULE(_core, m) {
                double power, double schedule_alpha, bool fit_intercept, double intercept_decay, bool one_class,
                double intercept_pull, double average_from, bool track_norms, bool repeats, bool soft_curvature,
                const StrategySpec& strategy, const std::string& order, std::uint32_t seed,
-               const std::optional<Bytes>& held_out, double t) {
+               const std::optional<Bytes>& held_out, double t, bool mapped, bool fits) {
                 TrainingSpec spec;
                 spec.targets.kind = named<TargetKind>(
                     "target", target,
@@ -477,6 +479,8 @@ NB_MODULE(_core, m) {
                 spec.order = order_named(order);
                 spec.seed = seed;
                 spec.t = t;
+                spec.mapped = mapped;
+                spec.fits = fits;
                 std::vector<AnyArray> owners;
                 if (labels) owners.push_back(*labels);
                 if (sample_weight) owners.push_back(*sample_weight);
@@ -490,7 +494,7 @@ NB_MODULE(_core, m) {
             "positive_weight"_a, "negative_weight"_a, "loss"_a, "loss_parameter"_a, "penalty"_a, "l2"_a, "l1"_a,
             "schedule"_a, "step_size"_a, "power"_a, "schedule_alpha"_a, "fit_intercept"_a, "intercept_decay"_a,
             "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "repeats"_a, "soft_curvature"_a,
-            "strategy"_a, "order"_a, "seed"_a, "held_out"_a.none(), "t"_a)
+            "strategy"_a, "order"_a, "seed"_a, "held_out"_a.none(), "t"_a, "mapped"_a, "fits"_a)
         .def("run_pass", &PyTraining::run_pass)
         .def("keep_classes", &PyTraining::keep_classes, "classes"_a)
         .def("set_step_size", &PyTraining::set_step_size, "c"_a, "step_size"_a)

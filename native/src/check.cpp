@@ -51,7 +51,7 @@ Checked check(const SparseRows<V, I>& rows, std::int64_t entries, int threads) {
             return result;
         }
     }
-    if (static_cast<std::int64_t>(rows.start[rows.rows]) > entries) {
+    if (rows.start[rows.rows] > entries) {
         result.damage = "indptr ends at " + std::to_string(rows.start[rows.rows]) + ", but there are only " +
                         std::to_string(entries) + " entries";
         return result;
@@ -60,7 +60,7 @@ Checked check(const SparseRows<V, I>& rows, std::int64_t entries, int threads) {
     std::atomic<bool> finite{true};
     std::mutex damaging;
     std::int64_t damaged_row = rows.rows;
-    const std::int64_t mean = rows.rows == 0 ? 1 : 1 + static_cast<std::int64_t>(rows.start[rows.rows]) / rows.rows;
+    const std::int64_t mean = rows.rows == 0 ? 1 : 1 + rows.start[rows.rows] / rows.rows;
     in_pieces(rows.rows, 1 + piece / mean, threads, [&](std::int64_t begin, std::int64_t end) {
         // top bits alone tell: no index, no distance to the last feature and no step less one may be negative
         using U = std::make_unsigned_t<I>;
@@ -84,15 +84,13 @@ Checked check(const SparseRows<V, I>& rows, std::int64_t entries, int threads) {
                 not_increasing |= static_cast<U>(index[j]) - static_cast<U>(index[j - 1]) - 1;
         }
         if (not_increasing & top) increasing = false;
-        const auto first = static_cast<std::int64_t>(rows.start[begin]);
-        if (finite && !finite_piece(rows.value + first, static_cast<std::int64_t>(rows.start[end]) - first))
-            finite = false;
+        const auto first = rows.start[begin];
+        if (finite && !finite_piece(rows.value + first, rows.start[end] - first)) finite = false;
     });
     result.increasing = increasing;
     result.finite = finite;
     if (damaged_row < rows.rows) {
-        for (auto j = static_cast<std::int64_t>(rows.start[damaged_row]);
-             j < static_cast<std::int64_t>(rows.start[damaged_row + 1]); ++j) {
+        for (auto j = rows.start[damaged_row]; j < rows.start[damaged_row + 1]; ++j) {
             const auto feature = static_cast<std::int64_t>(rows.index[j]);
             if (feature < 0 || feature >= rows.features) {
                 result.damage = "row " + std::to_string(damaged_row) + " has the column index " +

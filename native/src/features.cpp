@@ -10,11 +10,12 @@ namespace symsgd {
 template <class V, class I>
 FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries) {
     const auto features = static_cast<std::size_t>(rows.features);
-    const std::int64_t all = static_cast<std::int64_t>(rows.start[rows.rows]);
+    const std::int64_t all = rows.start[rows.rows];
     const std::int64_t apart = std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, entries));
     std::vector<std::int32_t> count(features, 0);
     for (std::int64_t row = 0; row < rows.rows; row += apart, ++sampled_)
-        for (I e = rows.start[row]; e < rows.start[row + 1]; ++e) ++count[static_cast<std::size_t>(rows.index[e])];
+        for (std::int64_t e = rows.start[row]; e < rows.start[row + 1]; ++e)
+            ++count[static_cast<std::size_t>(rows.index[e])];
 
     // a counting sort, from the most frequent down; features alike in this stay as they were
     const std::int32_t most = features == 0 ? 0 : *std::max_element(count.begin(), count.end());
@@ -41,12 +42,10 @@ RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const Feature
     std::vector<std::int32_t> place(features);
     for (std::size_t i = 0; i < features; ++i)
         place[static_cast<std::size_t>(order.original()[i])] = static_cast<std::int32_t>(i);
-    in_pieces(static_cast<std::int64_t>(rows.start[rows.rows]), std::int64_t{1} << 18, threads,
-              [&](std::int64_t begin, std::int64_t end) {
-                  for (std::int64_t e = begin; e < end; ++e)
-                      index_[static_cast<std::size_t>(e)] =
-                          static_cast<I>(place[static_cast<std::size_t>(rows.index[e])]);
-              });
+    in_pieces(rows.start[rows.rows], std::int64_t{1} << 18, threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t e = begin; e < end; ++e)
+            index_[static_cast<std::size_t>(e)] = static_cast<I>(place[static_cast<std::size_t>(rows.index[e])]);
+    });
     view_.index = index_.data();
 }
 

@@ -77,6 +77,10 @@ public:
         // a block has all rows at most, so that no product with its size overflows
         StrategySpec& strategy = work_.spec.strategy;
         strategy.block_size = std::min(strategy.block_size, std::max<std::int64_t>(1, rows.rows));
+        if (spec.mapped) {
+            ahead_.emplace(arrays_of(work_.rows, work_.spec.targets), rows.rows, spec.fits);
+            work_.ahead = &*ahead_;
+        }
         work_.model.set_t(spec.t);
         for (Lane& lane : work_.model.lanes()) lane.step_size = spec.rule.schedule.step_size;
     }
@@ -85,7 +89,10 @@ public:
         by_frequency_.renumber(work_);
         begin_pass();
         PassSums sums;
-        strategy_->run_pass(work_, should_stop, sums);
+        {
+            const ReadAhead::Pass reading(work_.ahead, work_.order);
+            strategy_->run_pass(work_, should_stop, sums);
+        }
         ++work_.pass;
         ModelView<V> view = work_.model.view();
         work_.kernels.template of_models<V>().finish_pass(work_.spec.rule, view);
@@ -162,6 +169,7 @@ private:
 
     Workspace<Rows> work_;
     ByFrequency<Rows> by_frequency_;
+    std::optional<ReadAhead> ahead_;
     std::unique_ptr<Strategy<Rows>> strategy_;
 };
 

@@ -6,6 +6,7 @@ float64; labels and weights of any integer or floating-point type.
 
 from __future__ import annotations
 
+import mmap
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ Array = npt.NDArray[Any]
 
 FLOAT_TYPES = frozenset(np.dtype(t) for t in ("f4", "f8"))
 FEW_CLASSES = 16
+INDEX_TYPES = frozenset(np.dtype(t) for t in ("i4", "i8"))
 LABEL_TYPES = frozenset(np.dtype(t) for t in ("i1", "u1", "i2", "i4", "i8", "f4", "f8"))
 
 
@@ -33,7 +35,14 @@ class Data:
     dtype: np.dtype[Any]
     sparse: bool
     canonical: bool
+    mapped: bool  # in a file, and perhaps larger than the memory
     source: Any
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the numbers and their indices."""
+        index = self.source.indices.itemsize if self.sparse else 0
+        return self.n_entries * (self.dtype.itemsize + index)
 
     @property
     def n_entries(self) -> int:
@@ -60,7 +69,18 @@ def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = 
         raise ValueError(f"{argument} is a damaged CSR matrix: {damage}")
     if not finite:
         raise ValueError(_not_finite(X, argument))
-    return Data(rows, n_rows, n_features, X.dtype, sp.issparse(X), increasing, X)
+    mapped = is_mapped(X.data if sp.issparse(X) else X)
+    return Data(rows, n_rows, n_features, X.dtype, sp.issparse(X), increasing, mapped, X)
+
+
+def is_mapped(array: Array) -> bool:
+    """Whether the array, or what it is a view of, is a mapped file."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    return isinstance(owner, mmap.mmap)
 
 
 def _not_finite(X: Any, argument: str) -> str:
@@ -94,7 +114,7 @@ def _as_csr(X: Any, argument: str) -> Any:
         raise ValueError(
             f"{argument} is a damaged CSR matrix: indptr has shape {X.indptr.shape}, but there are {X.shape[0]} rows"
         )
-    if X.indices.dtype != X.indptr.dtype or X.indices.dtype not in (np.int32, np.int64):
+    if not {X.indices.dtype, X.indptr.dtype} <= INDEX_TYPES:
         X = type(X)((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape, copy=False)
     return X
 

@@ -42,6 +42,7 @@ class Work:
     n_models: int
     bytes_a_number: int
     memory: int
+    mapped: bool = False  # the rows are in a file: no copy of them is kept
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def _native_curvature(kind: str, combiner: Curvature, block_size: int | str, wor
         "k": 0 if combiner.rank == "auto" else combiner.rank,
         "refine": -1 if combiner.refine == "auto" else combiner.refine,
         "tolerance": combiner.tolerance,
-        "renumber": kind == "curvature" and pays and fits and work.n_threads > 1,
+        "renumber": kind == "curvature" and pays and fits and work.n_threads > 1 and not work.mapped,
         "places": MOST_PLACES,
     }
 

@@ -159,6 +159,7 @@ def train(
         n_models=problem.n_models,
         bytes_a_number=data.dtype.itemsize,
         memory=available_memory(),
+        mapped=data.mapped,
     )
     chosen, reason = _decide(chosen, rule, work)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
@@ -180,6 +181,8 @@ def train(
             seed=_check_seed(seed),
             held_out=None if early_stopping is None else judge.held_out_bytes(),
             t=1.0 if init is None else float(init.t),
+            mapped=data.mapped,
+            fits=data.n_bytes <= work.memory // 2,
         ),
         problem=problem,
         rule=rule,

@@ -272,6 +272,18 @@ def test_every_width(f: int, layout: str) -> None:
             assert_same(result, expected(X, y, layout=layout, **case))
 
 
+def test_starts_and_indices_may_be_of_different_types() -> None:
+    X = rows()
+    y = targets(X, losses.LogLoss())
+    one = train(laid_out(X, "csr32"), y, n_passes=2)
+    for starts, indices in [(np.int64, np.int32), (np.int32, np.int64)]:
+        mixed = laid_out(X, "csr32")
+        mixed.indptr, mixed.indices = mixed.indptr.astype(starts), mixed.indices.astype(indices)
+        other = train(mixed, y, n_passes=2)
+        assert_array_equal(one.coef, other.coef)
+        assert_array_equal(one.decision(mixed), other.decision(laid_out(X, "csr64")))
+
+
 def test_the_window_order() -> None:
     X = rows(LONG_N, 30, longest=3)
     loss = losses.LogLoss()

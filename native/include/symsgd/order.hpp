@@ -33,6 +33,9 @@ public:
     // The number of places in a pass, held-out rows included.
     std::int64_t places() const { return rows_; }
 
+    // Whether rows that follow each other in a pass mostly lie near each other.
+    bool in_stretches() const { return kind_ != OrderKind::full; }
+
     // Whether any rows are held out.
     bool leaves_out() const { return held_out_ != nullptr; }
 

@@ -9,12 +9,31 @@
 
 namespace symsgd {
 
+// Where the entries of each row begin, and where the last row's end: 32- or 64-bit numbers, whatever the indices are.
+// More than 2³¹ entries of fewer features are common, and which of the two it is is the same for every row.
+class RowStarts {
+public:
+    RowStarts(const std::int32_t* first) : first_(first), wide_(false) {}
+    RowStarts(const std::int64_t* first) : first_(first), wide_(true) {}
+
+    std::int64_t operator[](std::int64_t row) const {
+        return wide_ ? static_cast<const std::int64_t*>(first_)[row] : static_cast<const std::int32_t*>(first_)[row];
+    }
+
+    std::int64_t width() const { return wide_ ? 8 : 4; }  // bytes of a number
+    const void* address(std::int64_t row) const { return static_cast<const char*>(first_) + row * width(); }
+
+private:
+    const void* first_;
+    bool wide_;
+};
+
 template <class V, class I>
 struct SparseRows {
     using Value = V;
     using Index = I;
     static constexpr bool sparse = true;
-    const I* start;  // rows + 1 entries
+    RowStarts start;  // rows + 1 of them
     const I* index;
     const V* value;
     std::int64_t rows;
@@ -49,6 +68,15 @@ struct SplitRows {
 template <template <class...> class F>
 using ForAllRows = F<SparseRows<float, std::int32_t>, SparseRows<float, std::int64_t>, SparseRows<double, std::int32_t>,
                      SparseRows<double, std::int64_t>, DenseRows<float>, DenseRows<double>>;
+
+// Numbers stored.
+template <class Rows>
+std::int64_t entries_of(const Rows& rows) {
+    if constexpr (Rows::sparse)
+        return rows.start[rows.rows];
+    else
+        return rows.rows * rows.features;
+}
 
 // What one row looks like to the kernels.
 template <class V, class I>

@@ -21,6 +21,7 @@
 #include "symsgd/features.hpp"
 #include "symsgd/learn.hpp"
 #include "symsgd/order.hpp"
+#include "symsgd/read_ahead.hpp"
 #include "symsgd/targets.hpp"
 
 namespace symsgd {
@@ -63,7 +64,9 @@ struct TrainingSpec {
     OrderKind order = OrderKind::window;
     std::uint32_t seed = 0;
     const std::uint8_t* held_out = nullptr;
-    double t = 1.0;  // number of the first step
+    double t = 1.0;       // number of the first step
+    bool mapped = false;  // the rows are in a file: read ahead, and kept in no copy
+    bool fits = true;     // and the file fits in memory
 };
 
 // Asked every few milliseconds while a pass runs, always on the thread that runs it; true ends the pass after the rows
@@ -96,6 +99,7 @@ struct Workspace {
     Model<V> model;
     const Kernels& kernels;
     const FeatureOrder* features = nullptr;  // that the rows number theirs by; null: as the caller does
+    ReadAhead* ahead = nullptr;              // null: the data is in memory
     std::int64_t pass = 0;
 };
 

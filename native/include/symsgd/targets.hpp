@@ -10,6 +10,11 @@ namespace symsgd {
 
 enum class Number : std::uint8_t { int8, uint8, int16, int32, int64, float32, float64 };
 
+constexpr std::int64_t bytes_of(Number type) {
+    constexpr std::int64_t bytes[] = {1, 1, 2, 4, 8, 4, 8};
+    return bytes[static_cast<int>(type)];
+}
+
 struct Column {
     const void* data = nullptr;  // null: a column of ones
     Number type = Number::float64;

@@ -15,8 +15,8 @@ namespace {
 
 template <class V, class I>
 SYMSGD_INLINE SparseRow<V, I> row_at(const SparseRows<V, I>& rows, std::int64_t r) {
-    const I start = rows.start[r];
-    return {rows.index + start, rows.value + start, static_cast<std::int64_t>(rows.start[r + 1] - start)};
+    const std::int64_t start = rows.start[r];
+    return {rows.index + start, rows.value + start, rows.start[r + 1] - start};
 }
 
 template <class V>
@@ -56,10 +56,10 @@ SYMSGD_INLINE void prefetch_entries(const I* index, const V* value, std::int64_t
 // Fetches a row into the cache; `later` is a row further on, of which only the place is fetched.
 template <class V, class I>
 SYMSGD_INLINE void prefetch(const SparseRows<V, I>& rows, std::int64_t r, std::int64_t later) {
-    const I start = rows.start[r];
-    prefetch_entries(rows.index + start, rows.value + start, static_cast<std::int64_t>(rows.start[r + 1] - start));
+    const std::int64_t start = rows.start[r];
+    prefetch_entries(rows.index + start, rows.value + start, rows.start[r + 1] - start);
     // where it ends: where it begins has mostly been fetched as the end of the row stored before it
-    __builtin_prefetch(rows.start + later + 1);
+    __builtin_prefetch(rows.start.address(later + 1));
 }
 
 // Rows to fetch ahead: enough time for the memory to answer, few enough for the first-level cache to keep them.
@@ -69,7 +69,7 @@ SYMSGD_INLINE std::size_t fetch_distance_of(std::int64_t mean) {
 
 template <class V, class I>
 SYMSGD_INLINE std::size_t fetch_distance(const SparseRows<V, I>& rows) {
-    return fetch_distance_of(1 + static_cast<std::int64_t>(rows.start[rows.rows]) / rows.rows);
+    return fetch_distance_of(1 + rows.start[rows.rows] / rows.rows);
 }
 
 template <class V>

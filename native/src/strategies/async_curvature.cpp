@@ -149,7 +149,7 @@ private:
         for (; at < piece.rows && !stopped(); at += rows) {
             const std::int64_t count = std::min(rows, piece.rows - at);
             const std::int64_t* order = order_.at(piece.begin + at);
-            const Block block = slice.read(work.spec.targets, order, order, static_cast<std::size_t>(count),
+            const Block block = slice.read(work, order, order, static_cast<std::size_t>(count),
                                            static_cast<std::size_t>(order_.count() - piece.begin - at));
             work.kernels.template of_rows<Rows>().learn(work.rows, block, rule_, view);
         }

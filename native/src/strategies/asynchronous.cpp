@@ -170,8 +170,8 @@ public:
         if (!common_) frequent_ = find_frequent(work.rows, this->order_, work.spec.strategy);
         if (!common_ || common_->classes() != shared.classes) {
             const ModelNeeds needs = with_columns({}, this->shape(work), frequent_.count());
-            sorted_.copy(work.rows, frequent_, stride_for(shared.classes, needs), threads);
-            common_.emplace(sorted_.view().commons, shared.classes, ModelNeeds{});
+            if (!work.spec.mapped) sorted_.copy(work.rows, frequent_, stride_for(shared.classes, needs), threads);
+            common_.emplace(frequent_.count(), shared.classes, ModelNeeds{});
         }
         fold_scales(shared, threads);
         clock_.wind(work.spec.rule, shared, shared.t, this->order_.count(), work.spec.strategy.block_size, threads);
@@ -206,7 +206,8 @@ private:
 
     std::unique_ptr<SplitSeat<Rows>> make_seat(const Workspace<Rows>& work, ReplicaShape shape) override {
         shape.whole = true;
-        return std::make_unique<SplitSeat<Rows>>(work, sorted_.view(), shape);
+        const auto sorted = sorted_.view();
+        return std::make_unique<SplitSeat<Rows>>(work, frequent_, work.spec.mapped ? nullptr : &sorted, shape);
     }
 
     bool train(Workspace<Rows>& work, SplitSeat<Rows>& seat, std::int64_t block,

@@ -17,14 +17,6 @@ namespace symsgd {
 constexpr std::int64_t most_places = Order::window_rows;
 constexpr std::int64_t slice_work = std::int64_t{1} << 24;  // multiply-adds, some ten milliseconds
 
-template <class Rows>
-std::int64_t entries_of(const Rows& rows) {
-    if constexpr (Rows::sparse)
-        return static_cast<std::int64_t>(rows.start[rows.rows]);
-    else
-        return rows.rows * rows.features;
-}
-
 // Rows of a slice where each feature has `numbers` numbers.
 template <class Rows>
 std::int64_t slice_rows(const Rows& rows, int numbers) {
@@ -105,8 +97,11 @@ struct Slice {
     double weight[most_places];
 
     // `rows` are the rows' numbers in the data, `order` in what the kernel walks over.
-    Block read(const Targets& targets, const std::int64_t* rows, const std::int64_t* order, std::size_t count,
+    template <class Rows>
+    Block read(const Workspace<Rows>& work, const std::int64_t* rows, const std::int64_t* order, std::size_t count,
                std::size_t known) {
+        const Targets& targets = work.spec.targets;
+        if (work.ahead != nullptr) work.ahead->begin_rows(static_cast<std::int64_t>(count));
         targets.read(rows, count, target, weight);
         return {order,
                 count,

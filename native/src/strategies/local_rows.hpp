@@ -32,8 +32,7 @@ public:
         start_.resize(static_cast<std::size_t>(count) + 1);
         start_[0] = 0;
         std::int64_t entries = 0;
-        for (std::int64_t i = 0; i < count; ++i)
-            entries += static_cast<std::int64_t>(rows_.start[order[i] + 1] - rows_.start[order[i]]);
+        for (std::int64_t i = 0; i < count; ++i) entries += rows_.start[order[i] + 1] - rows_.start[order[i]];
         if (entries > std::numeric_limits<std::int32_t>::max())
             throw std::invalid_argument("a block has more than 2**31 entries; a smaller block_size has fewer");
         if (index_.size() < static_cast<std::size_t>(entries)) {

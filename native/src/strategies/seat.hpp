@@ -73,8 +73,8 @@ public:
             if (stopped()) return false;
             const auto count = static_cast<std::size_t>(std::min(slice, rows_ - at));
             if (!train_local(work, rule, model, at, count)) {
-                const Block block = slice_.read(work.spec.targets, order_ + at, order_ + at, count,
-                                                static_cast<std::size_t>(known_ - at));
+                const Block block =
+                    slice_.read(work, order_ + at, order_ + at, count, static_cast<std::size_t>(known_ - at));
                 work.kernels.template of_rows<Rows>().learn(work.rows, block, rule, model);
             }
         }
@@ -105,7 +105,7 @@ private:
                      std::size_t count) {
         if constexpr (Rows::sparse) {
             if (local_) {
-                const Block block = slice_.read(work.spec.targets, order_ + at, turns_.data() + at, count, 0);
+                const Block block = slice_.read(work, order_ + at, turns_.data() + at, count, 0);
                 work.kernels.template of_rows<SparseRows<V, std::int32_t>>().learn(local_->view(), block, rule, model);
                 return true;
             }

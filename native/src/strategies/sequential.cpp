@@ -22,7 +22,7 @@ public:
         Poll poll(should_stop);
         for (std::int64_t place = 0; place < work.order.places() && !sums.stopped; place += places) {
             const std::size_t next = write(place + places, buffer + count);
-            const Block block = slice.read(work.spec.targets, buffer, buffer, count, count + next);
+            const Block block = slice.read(work, buffer, buffer, count, count + next);
             work.kernels.template of_rows<Rows>().learn(work.rows, block, work.spec.rule, view);
             sums.rows += static_cast<std::int64_t>(count);
             std::copy_n(buffer + count, next, buffer);

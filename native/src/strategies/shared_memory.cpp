@@ -123,8 +123,8 @@ private:
         for (std::int64_t at = first; at < first + rows; at += batch) {
             const auto count = static_cast<std::size_t>(std::min(batch, first + rows - at));
             const std::int64_t* order = order_.at(at);
-            const Block part = worker.slice.read(work.spec.targets, order, order, count,
-                                                 static_cast<std::size_t>(order_.count() - at));
+            const Block part =
+                worker.slice.read(work, order, order, count, static_cast<std::size_t>(order_.count() - at));
             if (strategy.kind == StrategyKind::hogwild) {
                 kernels.learn_shared(work.rows, part, rule_, own);
             } else {
