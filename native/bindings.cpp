@@ -199,6 +199,15 @@ public:
         });
     }
 
+    nb::bytes save() {
+        const std::string state = visit([](auto& training) { return training.save(); });
+        return nb::bytes(state.data(), state.size());
+    }
+
+    void resume(const nb::bytes& state) {
+        visit([&](auto& training) { training.resume({state.c_str(), state.size()}); });
+    }
+
     double averaged_steps() {
         return visit([](auto& training) { return training.averaged_steps(); });
     }
@@ -503,6 +512,8 @@ NB_MODULE(_core, m) {
         .def("load", &PyTraining::load, "coef"_a, "intercept"_a)
         .def("store_average", &PyTraining::store_average, "coef"_a.noconvert(), "intercept"_a.noconvert())
         .def("load_average", &PyTraining::load_average, "coef"_a, "intercept"_a)
+        .def("save", &PyTraining::save)
+        .def("resume", &PyTraining::resume, "state"_a)
         .def_prop_ro("active", &PyTraining::active)
         .def_prop_ro("t", &PyTraining::t)
         .def_prop_ro("averaged_steps", &PyTraining::averaged_steps);

@@ -126,6 +126,35 @@ public:
         return from > 0.0 ? std::max(0.0, work_.model.t() - from) : 0.0;
     }
 
+    std::string save() override {
+        StateWriter state;
+        Targets& targets = work_.spec.targets;
+        state(work_.pass, targets.class_ids);
+        state(work_.model);
+        strategy_->save(state);
+        return state.take();
+    }
+
+    void resume(std::span<const char> bytes) override {
+        StateReader state(bytes);
+        by_frequency_.renumber(work_);
+        std::int64_t passes = 0;
+        std::vector<double> ids;
+        state(passes, ids);
+        std::vector<int> classes;
+        for (const double id : ids) classes.push_back(static_cast<int>(id));
+        if (ids != work_.spec.targets.class_ids) keep_classes(classes);
+        state(work_.model);
+        if (passes == 0) return;
+        work_.order.begin_pass(0);
+        strategy_->resume(work_, state);
+        state.end();
+        // a permutation of what the pass before has left; the other orders do not look back
+        for (std::int64_t pass = 1; work_.spec.order == OrderKind::full && pass < passes; ++pass)
+            work_.order.begin_pass(pass);
+        work_.pass = passes;
+    }
+
 private:
     Lane& lane(int c) { return work_.model.lanes()[static_cast<std::size_t>(c)]; }
     bool sequential() const { return work_.spec.strategy.kind == StrategyKind::sequential; }

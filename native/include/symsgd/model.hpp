@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "symsgd/memory.hpp"
+#include "symsgd/state.hpp"
 
 namespace symsgd {
 
@@ -106,6 +107,15 @@ public:
     bool store(V* coef, double* intercept, const std::vector<std::int64_t>& places) const;
     void load_average(const V* coef, const double* intercept, double steps);
     void store_average(V* coef, double* intercept, const std::vector<std::int64_t>& places, double steps) const;
+
+    // What training changes.
+    template <class State>
+    void archive(State& state) {
+        const std::size_t numbers = weights_.size(), lanes = lanes_.size();
+        state(t_, lanes_, weights_, gathered_, received_, halves_, seen_, average_);
+        if (weights_.size() != numbers || lanes_.size() != lanes)
+            throw std::invalid_argument("the state of a training is that of a model of another shape");
+    }
 
     // Takes the given classes of `other`, with everything that belongs to them.
     void copy_classes(const Model& other, const std::vector<int>& classes);

@@ -44,6 +44,11 @@ public:
     double lambda(int j) const { return lambda_[static_cast<std::size_t>(j)]; }
     double rest(std::int64_t feature) const { return rest_[static_cast<std::size_t>(feature)]; }  // c
 
+    template <class State>
+    void archive(State& state) {
+        state(places_, columns_, rank_, wanted_, begun_, q_, lambda_, rest_);
+    }
+
 private:
     void draw(std::uint64_t seed);
     void multiply(Crew::Member& member, const CurvatureSample<V>& sample, const CurvatureKernels<V>& kernels,

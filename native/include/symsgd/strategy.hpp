@@ -110,6 +110,11 @@ public:
 
     // Trains one pass: the order is prepared, losses are added to the lanes of the model. Fills rows, merges, stopped.
     virtual void run_pass(Workspace<Rows>& work, const ShouldStop& should_stop, PassSums& sums) = 0;
+
+    // What it has learned in the passes so far, beside the model, that later passes go by; most learn nothing. A
+    // strategy that resumes is new, and the order is that of the first pass.
+    virtual void save(StateWriter&) {}
+    virtual void resume(Workspace<Rows>&, StateReader&) {}
 };
 
 template <class Rows>

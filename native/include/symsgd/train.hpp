@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,6 +31,10 @@ public:
     virtual double step_size(int c) const = 0;
     virtual Model<V>& model() = 0;
     virtual double averaged_steps() const = 0;  // iterates in the mean so far
+
+    // All that later passes depend on, between two of them; and a training that has run none yet goes on from there.
+    virtual std::string save() = 0;
+    virtual void resume(std::span<const char> state) = 0;
 };
 
 template <class Rows>

@@ -82,6 +82,11 @@ public:
         if (adapts_ && rows_ / 2 >= least_) rows_ /= 2;
     }
 
+    template <class State>
+    void archive(State& state) {
+        state(rows_, alone_until_, stretch_, since_, between_);
+    }
+
 private:
     static constexpr std::int64_t first = 32;
     static constexpr int most_between = 64;

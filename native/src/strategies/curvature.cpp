@@ -69,11 +69,31 @@ public:
         work.model.set_t(t_ + static_cast<double>(at_));
     }
 
+    void save(StateWriter& state) override {
+        state(seated_classes_);
+        archive(state, seated_classes_ != 0);
+    }
+
+    void resume(Workspace<Rows>& work, StateReader& state) override {
+        begin_pass(work);
+        int seated = 0;
+        state(seated);
+        archive(state, seated != 0 && seated == seated_classes_);
+        if (seated != seated_classes_) seated_classes_ = 0;  // classes had stopped: the next pass begins with new seats
+        in_step_ = false;
+    }
+
 private:
     struct Piece {
         std::int64_t begin, rows;
         double t;
     };
+
+    template <class State>
+    void archive(State& state, bool seated) {
+        state(rows_done_, estimates_, round_number_, norms_known_, control_);
+        if (seated) state(next_spectrum_, level_rows_, cold_, together_, probe_, net_, merge_);
+    }
 
     // ---- what comes next, decided by one thread at the end of what came before
 

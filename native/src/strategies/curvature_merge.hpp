@@ -107,6 +107,13 @@ public:
         if (stale_) factor_steps_ = round_.steps;
     }
 
+    // What later rounds go by. Replicas are none of it: they are made anew.
+    template <class State>
+    void archive(State& state) {
+        state(levels, chosen_, sampler_, spectra_, factors_, factor_steps_, stale_, merged_reach_, merged_cold_);
+        if (State::reading && chosen_) make_room();
+    }
+
     // A merge of what has waited, between rounds: what the last one has not merged. What it has, replicas have not
     // taken over yet.
     void begin_flush(std::int64_t cold) {
@@ -514,11 +521,14 @@ private:
     void choose(Workspace<Rows>& work, const WrittenOrder& order) {
         sampler_.choose_features(work.rows, work.features, order, work.spec.strategy.places);
         const auto places = static_cast<std::int64_t>(sampler_.features().size());
-        for (std::size_t c = 0; c < spectra_.size(); ++c) {
-            spectra_[c].reset(places, rank_ > 0 ? rank_ : usual_rank(places));
-            projected_[c].resize(static_cast<std::size_t>(width_ * spectra_[c].columns()));
-        }
+        for (Spectrum<V>& spectrum : spectra_) spectrum.reset(places, rank_ > 0 ? rank_ : usual_rank(places));
+        make_room();
         chosen_ = true;
+    }
+
+    void make_room() {
+        for (std::size_t c = 0; c < spectra_.size(); ++c)
+            projected_[c].resize(static_cast<std::size_t>(width_ * spectra_[c].columns()));
     }
 
     double intercept_moved(const Workspace<Rows>& work, std::int64_t p, int c) const {

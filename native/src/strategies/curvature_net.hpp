@@ -39,6 +39,11 @@ public:
     void accept(double loss) { accepted_ = loss; }
     const std::vector<std::int64_t>& rows() const { return rows_; }
 
+    template <class State>
+    void archive(State& state) {
+        state(rows_, accepted_, first_);
+    }
+
 private:
     static constexpr std::int64_t entries = 8192;  // of its rows, about
     static constexpr double harm = 2.0;

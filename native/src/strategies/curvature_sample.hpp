@@ -141,6 +141,11 @@ public:
     const std::vector<std::int64_t>& features() const { return features_; }
     std::int64_t known() const { return known_; }  // features whose curvature is asked for: the rest are too rare
 
+    template <class State>
+    void archive(State& state) {
+        state(features_, known_, places_);
+    }
+
 private:
     static constexpr std::int64_t most_known = 65536, pieces = 16;
     static constexpr std::int64_t sample_entries = 100000;  // about as many in a sample

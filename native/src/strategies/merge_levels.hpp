@@ -67,6 +67,11 @@ public:
         return sum;
     }
 
+    template <class State>
+    void archive(State& state) {
+        state(ends_);
+    }
+
 private:
     static constexpr int levels = 6;             // beside the last, which is everything
     static constexpr double occurrences = 0.25;  // of a feature from one merge to the next
