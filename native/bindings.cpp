@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "bind_text.hpp"
 #include "symsgd/check.hpp"
 #include "symsgd/mean_block.hpp"
 #include "symsgd/replica.hpp"
@@ -390,7 +391,9 @@ StrategySpec make_strategy(const std::string& kind, int threads, int cores, std:
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "The native core of symsgd. Called by symsgd.training alone.";
+    m.doc() = "The native core of symsgd. Called by symsgd.training, and by the readers of symsgd.data.";
+
+    bind_text(m);
 
     nb::class_<Rows>(m, "Rows");
     m.def("sparse_rows", &sparse_rows, "indptr"_a, "indices"_a, "data"_a, "n_features"_a);

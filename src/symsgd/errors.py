@@ -1,4 +1,4 @@
-"""The exceptions a training can end with. Each carries what was reached."""
+"""The exceptions that reading data and training can end with. Each carries the place, or the model reached."""
 
 from __future__ import annotations
 
@@ -6,6 +6,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from symsgd.training import Result
+
+
+class DataError(ValueError):
+    """A file that does not hold what it should. ``path``, ``line`` and ``column`` (from 1, in bytes) say where.
+
+    Lines and columns are None where a file has none, or is damaged as a whole.
+    """
+
+    def __init__(self, path: str, line: int | None, column: int | None, reason: str) -> None:
+        super().__init__(path, line, column, reason)
+        self.path = path
+        self.line = line
+        self.column = column
+        self.reason = reason
+
+    def __str__(self) -> str:
+        place = "" if self.line is None else f", line {self.line}"
+        place += "" if self.column is None else f", column {self.column}"
+        return f"{self.path}{place}: {self.reason}"
 
 
 class DivergenceError(ValueError):

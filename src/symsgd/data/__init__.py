@@ -1,6 +1,7 @@
 """Data sets."""
 
 from symsgd.data.dataset import Dataset, Schema
+from symsgd.data.svmlight import SvmlightReader, read_svmlight
 from symsgd.data.twins import TWINS, Twin, twin
 
-__all__ = ["TWINS", "Dataset", "Schema", "Twin", "twin"]
+__all__ = ["TWINS", "Dataset", "Schema", "SvmlightReader", "Twin", "read_svmlight", "twin"]
