@@ -110,36 +110,67 @@ class Dataset:
 
 
 def gather(reader: Reader) -> Dataset:
-    """All rows of a reader, in memory."""
-    parts = list(reader.parts())
+    """All rows of a reader, in memory, which holds them once: each part is let go before the next is read."""
+    starts, indices, values, dense, y, weight = (_Grown() for _ in range(6))
+    starts.append(np.zeros(1, np.int64))
+    weighted = False
+    for part in reader.parts():
+        if isinstance(part.rows, SparseColumns):
+            starts.append(part.rows.starts[1:] + len(indices))
+            indices.append(part.rows.indices)
+            values.append(part.rows.values)
+        else:
+            dense.append(part.rows)
+        y.append(part.y)
+        weighted |= part.weight is not None
+        weight.append(np.ones(len(part.y)) if part.weight is None else part.weight)
     schema = reader.schema
-    y = np.concatenate([part.y for part in parts]) if parts else np.zeros(0)
-    weights = [part.weight for part in parts]
-    weight = None
-    if any(w is not None for w in weights):
-        weight = np.concatenate(
-            [np.ones(len(p.y)) if w is None else w for p, w in zip(parts, weights, strict=True)]
-        )  # fmt: skip
-    sparse = [part.rows for part in parts if isinstance(part.rows, SparseColumns)]
-    if len(sparse) == len(parts):
-        X = _joined(sparse, reader.index_shift, schema.n_features)
+    if dense.begun:
+        X: Any = dense.array()
     else:
-        X = np.concatenate([part.rows for part in parts])
-    return Dataset(X, y, weight, schema, tuple(reader.notes))
+        X = _sparse(starts.array(), indices.array(np.int32), values.array(np.float32), reader.index_shift, schema)
+    sample_weight = weight.array() if weighted else None
+    return Dataset(X, y.array(), sample_weight, schema, tuple(reader.notes))
 
 
-def _joined(parts: list[SparseColumns], shift: int, n_features: int) -> Any:
-    if not parts:
-        return sp.csr_matrix((0, n_features), dtype=np.float32)
-    entries = sum(len(part.indices) for part in parts)
-    index_type = np.int64 if max(entries, n_features) > np.iinfo(np.int32).max else np.int32
-    starts = np.zeros(1 + sum(map(len, parts)), index_type)
-    indices, values = np.empty(entries, index_type), np.empty(entries, parts[0].values.dtype)
-    row = entry = 0
-    for part in parts:
-        rows, count = len(part), len(part.indices)
-        np.add(part.starts[1:], entry, out=starts[row + 1 : row + 1 + rows], casting="unsafe")
-        np.add(part.indices, shift, out=indices[entry : entry + count], casting="unsafe")
-        values[entry : entry + count] = part.values
-        row, entry = row + rows, entry + count
-    return sp.csr_matrix((values, indices, starts), shape=(row, n_features))
+def _sparse(starts: Array, indices: Array, values: Array, shift: int, schema: Schema) -> Any:
+    wide = max(len(indices), schema.n_features) > np.iinfo(np.int32).max
+    indices = indices.astype(np.int64 if wide else np.int32, copy=False)
+    if shift:
+        indices += shift
+    shape = (len(starts) - 1, schema.n_features)
+    return sp.csr_matrix((values, indices, starts.astype(indices.dtype, copy=False)), shape=shape)
+
+
+class _Grown:
+    """Arrays one after the other, in one that grows in place: the system moves its pages, nobody copies them."""
+
+    def __init__(self) -> None:
+        self._array: Array | None = None
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def begun(self) -> bool:
+        return self._array is not None
+
+    def append(self, part: Array) -> None:
+        if self._array is None:
+            self._array = np.empty((0, *part.shape[1:]), part.dtype)
+        wider = np.promote_types(self._array.dtype, part.dtype)
+        if wider != self._array.dtype:
+            self._array = self._array.astype(wider)
+        end = self._length + len(part)
+        if end > len(self._array):
+            self._array.resize((max(end, len(self._array) * 5 // 4), *part.shape[1:]), refcheck=False)
+        self._array[self._length : end] = part
+        self._length = end
+
+    def array(self, dtype: npt.DTypeLike = np.float64) -> Array:
+        """The whole; ``dtype`` is that of one to which nothing was appended."""
+        if self._array is None:
+            return np.empty(0, dtype)
+        self._array.resize((self._length, *self._array.shape[1:]), refcheck=False)
+        return self._array
