@@ -7,9 +7,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from symsgd.bench import bandwidth, curvature, fidelity, growth, machine, memory, sequential, speedup, strategies
+from symsgd.bench import (
+    bandwidth,
+    curvature,
+    fidelity,
+    growth,
+    machine,
+    memory,
+    parsing,
+    sequential,
+    speedup,
+    strategies,
+)
 
-BENCHMARKS = ("sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature", "speedup")
+BENCHMARKS = (
+    "sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature", "speedup", "parsing",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -42,6 +55,8 @@ def main() -> None:
             curvature.run(console, arguments.data_dir, arguments.sets)
         elif name == "speedup":
             speedup.run(console, arguments.data_dir, arguments.repeats, arguments.threads, arguments.sets)
+        elif name == "parsing":
+            parsing.run(console, arguments.repeats)
         else:
             growth.run(console)
 
