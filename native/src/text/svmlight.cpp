@@ -19,6 +19,8 @@ constexpr bool ends_word(char c) {
     return c == ' ' || c == '\n' || c == '#' || is_blank(c);
 }
 
+constexpr std::size_t least_bytes = 4;  // of an entry and the blank before the next
+
 template <class V>
 struct PieceResult {
     ParsedRows<V> rows;
@@ -42,10 +44,11 @@ public:
     PieceResult<V> run() {
         while (line_begin_ < end_) {
             ++line_;
-            const char* p = skip_blanks(line_begin_);
-            if (*p != '\n' && *p != '#') p = read_row(p);
-            if (p == nullptr) return std::move(result_);
-            line_begin_ = next_line(p);
+            const auto rest = static_cast<std::size_t>(end_ - line_begin_);
+            const auto* const line_end = static_cast<const char*>(std::memchr(line_begin_, '\n', rest));
+            const char* const p = skip_blanks(line_begin_);
+            if (*p != '\n' && *p != '#' && !read_row(p, line_end)) return std::move(result_);
+            line_begin_ = line_end + 1;
         }
         result_.counts.lines = line_;
         result_.rows = ParsedRows<V>(rows_, result_.counts.greatest);
@@ -58,63 +61,56 @@ private:
         return p;
     }
 
-    const char* next_line(const char* p) const {
-        if (*p == '\n') return p + 1;
-        return static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end_ - p))) + 1;
-    }
-
-    // From the label to the end of the line or its comment; null after an error.
-    const char* read_row(const char* p) {
+    // From the label to the end of the line or its comment; false after an error.
+    bool read_row(const char* p, const char* line_end) {
         const Decimal label = read_decimal(p, end_);
         if (label.end == p || !ends_word(*label.end)) return bad_label(p, label.end);
         if (!std::isfinite(label.value)) return fail(p, quoted(p) + " is too large for a label");
         p = skip_blanks(label.end);
         if (*p == 'q') {
             p = read_query_id(p);
-            if (p == nullptr) return nullptr;
+            if (p == nullptr) return false;
         }
+        const auto most = static_cast<std::size_t>(line_end - p) / least_bytes + 1;
+        std::int64_t* index_out = rows_.indices.room_for(most);
+        V* value_out = rows_.values.room_for(most);
         std::int64_t previous = -1;
         bool ordered = true;
         while (*p != '\n' && *p != '#') {
-            const Digits index = read_digits(p, end_);
-            if (*index.end != ':' || index.end == p) return bad_entry(p, index.end);
-            if (index.end - p > detail::most_digits && too_long(p, index.end)) return bad_index(p);
-            if (index.value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return bad_index(p);
-            const char* const at = index.end + 1;
+            const Digits digits = read_digits(p, end_);
+            if (*digits.end != ':' || digits.end == p) return bad_entry(p, digits.end);
+            if (digits.end - p > detail::most_digits && too_long(p, digits.end)) return bad_index(p);
+            const char* const at = digits.end + 1;
             const Decimal number = read_decimal(at, end_);
             if (number.end == at || !ends_word(*number.end)) return bad_value(at, number.end);
             const auto value = static_cast<V>(number.value);
             if (!std::isfinite(value)) return fail(at, quoted(at) + " is too large for " + type_name(V{}));
-            if (!keep(static_cast<std::int64_t>(index.value), value, p)) return nullptr;
-            ordered &= static_cast<std::int64_t>(index.value) > previous;
-            previous = static_cast<std::int64_t>(index.value);
+            const auto index = static_cast<std::int64_t>(digits.value);  // negative where it does not fit
+            if (index >= options_.first && index <= options_.last) {
+                *index_out++ = index - options_.base;
+                *value_out++ = value;
+                if (index > result_.counts.greatest) widen(index, p);
+                if (index == 0 && !result_.zero) result_.zero = mark(p);
+            } else if (!options_.skip_beyond_last || index <= options_.last) {
+                return bad_index(p);
+            } else {
+                ++result_.counts.beyond_last;
+            }
+            ordered &= index > previous;
+            previous = index;
             p = *number.end == ' ' ? number.end + 1 : number.end;
             if (is_blank(*p)) p = skip_blanks(p);
         }
-        result_.counts.unordered_rows += !ordered;
+        rows_.indices.end_at(index_out);
+        rows_.values.end_at(value_out);
         rows_.end_row(label.value);
-        return p;
-    }
-
-    bool keep(std::int64_t index, V value, const char* p) {
-        if (index < options_.first || index > options_.last) return outside(index, p);
-        if (index > result_.counts.greatest) {
-            result_.counts.greatest = index;
-            result_.widest = mark(p);
-        }
-        if (index == 0 && !result_.zero) result_.zero = mark(p);
-        rows_.indices.push_back(index - options_.base);
-        rows_.values.push_back(value);
+        result_.counts.unordered_rows += !ordered;
         return true;
     }
 
-    bool outside(std::int64_t index, const char* p) {
-        if (index > options_.last && options_.skip_beyond_last) {
-            ++result_.counts.beyond_last;
-            return true;
-        }
-        bad_index(p);
-        return false;
+    void widen(std::int64_t index, const char* p) {
+        result_.counts.greatest = index;
+        result_.widest = mark(p);
     }
 
     const char* read_query_id(const char* p) {
@@ -122,7 +118,7 @@ private:
         const char* const at = named ? p + 4 + (p[4] == '-') : p;
         const Digits id = read_digits(at, end_);
         if (id.end == at || !ends_word(*id.end))
-            return fail(p, quoted(p) + " is not a query; accepted is qid:INTEGER, as in qid:3");
+            return fail(p, quoted(p) + " is not a query; accepted is qid:INTEGER, as in qid:3"), nullptr;
         ++result_.counts.query_ids;
         return skip_blanks(id.end);
     }
@@ -131,7 +127,7 @@ private:
         return detail::significant(begin, end, end - begin) > detail::most_digits;
     }
 
-    const char* bad_label(const char* p, const char* end) {
+    bool bad_label(const char* p, const char* end) {
         if (*end == ':') return fail(p, quoted(p) + " stands where the label should be; a row begins with its label");
         if (*end == ',')
             return fail(p, quoted(p) +
@@ -140,7 +136,7 @@ private:
         return fail(p, quoted(p) + " is not a label; accepted is a finite number");
     }
 
-    const char* bad_entry(const char* p, const char* end) {
+    bool bad_entry(const char* p, const char* end) {
         if (*p == '-' && is_digit(p[1]) && *read_digits(p + 1, end_).end == ':') return bad_index(p);
         if (std::memcmp(p, "qid:", static_cast<std::size_t>(std::min<std::ptrdiff_t>(4, end_ - p))) == 0)
             return fail(p, quoted(p) + " is not accepted here; a query comes right after the label");
@@ -149,13 +145,13 @@ private:
         return fail(p, quoted(p) + " is not a feature; accepted is INDEX:VALUE, as in 7:0.25");
     }
 
-    const char* bad_index(const char* p) {
+    bool bad_index(const char* p) {
         std::string accepted = std::to_string(options_.first) + " to " + std::to_string(options_.last);
         return fail(p, "index " + std::string(p, std::find(p, end_, ':')).substr(0, 40) +
                            " is out of range; accepted are " + accepted);
     }
 
-    const char* bad_value(const char* p, const char* end) {
+    bool bad_value(const char* p, const char* end) {
         if (ends_word(*p)) return fail(p, "a value is missing after ':'; accepted is INDEX:VALUE, as in 7:0.25");
         if (end != p && *end == ':') return fail(p, quoted(p) + " is not a value: there is a second ':'");
         return fail(p, quoted(p) + " is not a value; accepted is a finite number");
@@ -163,10 +159,10 @@ private:
 
     Mark mark(const char* p) const { return {p, line_begin_, line_}; }
 
-    const char* fail(const char* p, std::string reason) {
+    bool fail(const char* p, std::string reason) {
         result_.error = mark(p);
         result_.reason = std::move(reason);
-        return nullptr;
+        return false;
     }
 
     const SvmlightOptions& options_;

@@ -48,11 +48,10 @@ inline Digits read_digits(const char* p, const char* text_end, std::uint64_t val
             const std::uint64_t digits = detail::load_eight(p) ^ 0x3030303030303030;
             // a byte's top bit is set where it is no digit
             const std::uint64_t others = ((digits + 0x7676767676767676) | digits) & 0x8080808080808080;
-            if (others != 0) {
+            if (others != 0) {  // as many digits as there are, none included, moved to the end of the eight
                 const int count = std::countr_zero(others) / 8;
-                if (count == 0) return {value, p};
-                return {value * detail::small_powers[count] + detail::join_eight(digits << (64 - 8 * count)),
-                        p + count};
+                const std::uint64_t moved = digits << (56 - 8 * count) << 8;
+                return {value * detail::small_powers[count] + detail::join_eight(moved), p + count};
             }
             value = value * 100000000 + detail::join_eight(digits);
             p += 8;

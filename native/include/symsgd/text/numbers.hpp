@@ -38,7 +38,9 @@ inline Decimal read_decimal(const char* p, const char* text_end) {
     const bool negative = *p == '-';
     p += negative || *p == '+';
     const char* const unsigned_begin = p;
-    Digits read = read_digits(p, text_end);
+    // one digit before the point is the usual case
+    Digits read = is_digit(p[0]) && p[1] == '.' ? Digits{static_cast<std::uint64_t>(p[0] - '0'), p + 1}
+                                                : read_digits(p, text_end);
     std::int64_t digits = read.end - p;
     std::int64_t exponent = 0;
     if (*read.end == '.') {

@@ -18,17 +18,23 @@ template <class T>
 class Growing {
 public:
     void push_back(T value) {
-        if (size_ == capacity_) grow();
+        if (size_ == capacity_) grow(1);
         data_[size_++] = value;
     }
+    // Where to write up to `count` more; `end_at` says how many they were.
+    T* room_for(std::size_t count) {
+        if (capacity_ - size_ < count) grow(count);
+        return data_.get() + size_;
+    }
+    void end_at(const T* end) { size_ = static_cast<std::size_t>(end - data_.get()); }
     void clear() { size_ = 0; }
     std::size_t size() const { return size_; }
     const T* data() const { return data_.get(); }
     T operator[](std::size_t i) const { return data_[i]; }
 
 private:
-    void grow() {
-        const std::size_t wider = std::max<std::size_t>(1024, 2 * capacity_);
+    void grow(std::size_t count) {
+        const std::size_t wider = std::max(size_ + count, std::max<std::size_t>(1024, 2 * capacity_));
         std::unique_ptr<T[]> data(new T[wider]);
         if (size_ > 0) std::memcpy(data.get(), data_.get(), size_ * sizeof(T));
         data_ = std::move(data);
