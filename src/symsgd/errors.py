@@ -46,3 +46,26 @@ class TrainingInterrupted(KeyboardInterrupt):
     def __init__(self, result: Result) -> None:
         super().__init__(f"interrupted in pass {len(result.passes) + 1}")
         self.result = result
+
+
+class DataError(ValueError):
+    """A source that cannot be read as it was asked for; ``path``, ``line`` and ``column`` say where, if that is known.
+
+    ``column`` is the name of a table's column, or the place in a line of text.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: object = None,
+        line: int | None = None,
+        column: str | int | None = None,
+    ) -> None:
+        where = [] if path is None else [str(path)]
+        where += [] if line is None else [f"line {line}"]
+        where += [] if column is None else [f"column {column!r}"]
+        super().__init__(f"{', '.join(where)}: {message}" if where else message)
+        self.path = path
+        self.line = line
+        self.column = column
