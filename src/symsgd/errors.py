@@ -9,12 +9,13 @@ if TYPE_CHECKING:
 
 
 class DataError(ValueError):
-    """A file that does not hold what it should. ``path``, ``line`` and ``column`` (from 1, in bytes) say where.
+    """A file that does not hold what it should. ``path``, ``line`` and ``column`` say where.
 
-    Lines and columns are None where a file has none, or is damaged as a whole.
+    The column is counted from 1, in bytes; in a table it is the name of a column. Lines and columns are None where a
+    file has none, or is damaged as a whole.
     """
 
-    def __init__(self, path: str, line: int | None, column: int | None, reason: str) -> None:
+    def __init__(self, path: str, line: int | None, column: int | str | None, reason: str) -> None:
         super().__init__(path, line, column, reason)
         self.path = path
         self.line = line
@@ -23,7 +24,7 @@ class DataError(ValueError):
 
     def __str__(self) -> str:
         place = "" if self.line is None else f", line {self.line}"
-        place += "" if self.column is None else f", column {self.column}"
+        place += "" if self.column is None else f", column {self.column!r}"
         return f"{self.path}{place}: {self.reason}"
 
 
@@ -46,26 +47,3 @@ class TrainingInterrupted(KeyboardInterrupt):
     def __init__(self, result: Result) -> None:
         super().__init__(f"interrupted in pass {len(result.passes) + 1}")
         self.result = result
-
-
-class DataError(ValueError):
-    """A source that cannot be read as it was asked for; ``path``, ``line`` and ``column`` say where, if that is known.
-
-    ``column`` is the name of a table's column, or the place in a line of text.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        path: object = None,
-        line: int | None = None,
-        column: str | int | None = None,
-    ) -> None:
-        where = [] if path is None else [str(path)]
-        where += [] if line is None else [f"line {line}"]
-        where += [] if column is None else [f"column {column!r}"]
-        super().__init__(f"{', '.join(where)}: {message}" if where else message)
-        self.path = path
-        self.line = line
-        self.column = column
