@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "bind_mapping.hpp"
 #include "bind_text.hpp"
 #include "symsgd/check.hpp"
 #include "symsgd/mean_block.hpp"
@@ -391,8 +392,8 @@ StrategySpec make_strategy(const std::string& kind, int threads, int cores, std:
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "The native core of symsgd. Called by symsgd.training, and by the readers of symsgd.data.";
-
+    m.doc() = "The native core of symsgd. Called by symsgd.training, and by symsgd.data for what concerns files.";
+    bind_mapping(m);
     bind_text(m);
 
     nb::class_<Rows>(m, "Rows");

@@ -1,7 +1,8 @@
-"""The exceptions that reading data and training can end with. Each carries the place, or the model reached."""
+"""The exceptions with something to carry: the model that was reached, or the file and the place that was refused."""
 
 from __future__ import annotations
 
+from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,3 +48,12 @@ class TrainingInterrupted(KeyboardInterrupt):
     def __init__(self, result: Result) -> None:
         super().__init__(f"interrupted in pass {len(result.passes) + 1}")
         self.result = result
+
+
+class StoreError(ValueError):
+    """A file that is not a store, or is one that cannot be used: ``path`` and ``reason`` say which and why."""
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        super().__init__(f"{fspath(path)}: {reason}")
+        self.path = fspath(path)
+        self.reason = reason

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from symsgd.data.store import Store
 
 Array = npt.NDArray[Any]
 
@@ -46,6 +50,24 @@ class Schema:
             feature_names=None if schema.feature_names is None else tuple(schema.feature_names),
             label_names=None if schema.label_names is None else tuple(schema.label_names),
         )
+
+    def joined(self, other: Schema) -> Schema:
+        """The schema of these rows followed by those of ``other``; ValueError if they do not mean the same.
+
+        Sparse rows may have more features than those before them. A "matrix" means nothing beyond its numbers, so it
+        goes with any format.
+        """
+        if self.format != other.format and "matrix" not in (self.format, other.format):
+            raise ValueError(f"rows of format {other.format!r} cannot follow rows of format {self.format!r}")
+        if self.format == other.format and dict(self.options) != dict(other.options):
+            raise ValueError(f"rows read with {dict(other.options)} cannot follow rows read with {dict(self.options)}")
+        for what, mine, others in (
+            ("feature", self.feature_names, other.feature_names),
+            ("label", self.label_names, other.label_names),
+        ):
+            if mine != others:
+                raise ValueError(f"rows with the {what} names {others} cannot follow rows with {mine}")
+        return replace(self, n_features=max(self.n_features, other.n_features))
 
 
 @dataclass(frozen=True)
@@ -107,6 +129,48 @@ class Dataset:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+
+class DatasetReader:
+    """A data set in memory, or a store, as a reader gives it: some thousand rows at a time."""
+
+    index_shift = 0
+
+    def __init__(self, dataset: Dataset | Store, entries_a_part: int = 1 << 20) -> None:
+        self._dataset = dataset
+        self._entries = entries_a_part
+
+    @property
+    def schema(self) -> Schema:
+        """That of the data set, with the number of features that its rows have."""
+        return replace(self._dataset.schema, n_features=int(self._dataset.X.shape[1]))
+
+    @property
+    def notes(self) -> list[str]:
+        """Those of the data set."""
+        return list(self._dataset.notes)
+
+    def parts(self) -> Iterator[Part]:
+        """Views of the rows, in order."""
+        X, y, weight = self._dataset.X, np.asarray(self._dataset.y), self._dataset.sample_weight
+        n_rows, width = X.shape
+        cuts = np.append(
+            np.arange(0, n_rows, max(1, self._entries // (1 if sp.issparse(X) else max(1, width)))), n_rows
+        )
+        if sp.issparse(X):
+            X = X.tocsr()
+            full = np.arange(0, int(X.indptr[-1]), self._entries)
+            cuts = np.union1d(cuts, np.searchsorted(X.indptr, full))
+        for begin, end in pairwise(cuts.tolist()):
+            yield Part(_rows_between(X, begin, end), y[begin:end], None if weight is None else weight[begin:end])
+
+
+def _rows_between(X: Any, begin: int, end: int) -> SparseColumns | Array:
+    if not sp.issparse(X):
+        return np.asarray(X[begin:end])
+    starts = X.indptr[begin : end + 1].astype(np.int64)
+    entries = slice(int(starts[0]), int(starts[-1]))
+    return SparseColumns(starts - starts[0], X.indices[entries], X.data[entries])
 
 
 def gather(reader: Reader) -> Dataset:
