@@ -99,15 +99,14 @@ def assert_holds(store: Store, expected: Dataset) -> None:
         np.testing.assert_array_equal(store.sample_weight, expected.sample_weight)
 
 
-def use(path: Path) -> None:
-    """Everything that a training does with a store before it trusts it, and then a look at every number."""
+def use(path: Path) -> tuple[object, ...]:
+    """Everything that a training does with a store before it trusts it, and then all of it."""
     store = open_store(path)
-    _ = store.schema, store.notes, store.summary
     store.verify(1)
-    X = store.X
-    for array in (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,):
-        array.sum()
-    store.y.sum()
+    X, weight = store.X, store.sample_weight
+    rows = (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,)
+    arrays = (*rows, store.y) if weight is None else (*rows, store.y, weight)
+    return store.schema, store.notes, store.summary, *[array.tobytes() for array in arrays]
 
 
 def superblock_of(path: Path) -> Superblock:

@@ -66,10 +66,13 @@ class NewFile(WritableFile):
     def __init__(self, path: Path) -> None:
         _check_replaceable(path)
         self._hidden = path.with_name(f".{path.name}.partial")
-        descriptor = _open_locked(self._hidden, os.O_RDWR | os.O_CREAT)
-        os.ftruncate(descriptor, 0)  # what a conversion that was killed has left
-        super().__init__(path, descriptor, UNIT)
+        super().__init__(path, _open_locked(self._hidden, os.O_RDWR | os.O_CREAT, path), UNIT)
         self._published = False
+        try:
+            os.ftruncate(self._descriptor, 0)  # what a conversion that was killed has left
+        except BaseException:
+            self.close()
+            raise
 
     def commit(self, superblock: Superblock) -> None:
         for offset in SUPERBLOCK_OFFSETS:
@@ -88,7 +91,7 @@ class NewFile(WritableFile):
     def _nobody_appends_to_the_old(self) -> AbstractContextManager[object]:
         """What is appended to the store that is about to be replaced would be lost; so wait for it, and shut it out."""
         try:
-            return _closing(_open_locked(self.path, os.O_RDONLY, wait=True))
+            return _closing(_open_locked(self.path, os.O_RDONLY, self.path, wait=True))
         except FileNotFoundError:
             return nullcontext()
 
@@ -97,16 +100,16 @@ class GrowingFile(WritableFile):
     """A store that exists and is appended to. Bytes that its newest state uses stay as they are."""
 
     def __init__(self, path: Path) -> None:
-        descriptor = _open_locked(path, os.O_RDWR)
+        super().__init__(path, _open_locked(path, os.O_RDWR, path), 0)
+        self._committing = False
         try:
-            self.superblock = newest_superblock(descriptor, path)
-            super().__init__(path, descriptor, self.superblock.end)
+            self.superblock = newest_superblock(self._descriptor, path)
+            self.end = self.superblock.end
             self._cut()
             self._mend()
         except BaseException:
-            os.close(descriptor)
+            self.close()
             raise
-        self._committing = False
 
     def commit(self, superblock: Superblock) -> None:
         self._committing = True
@@ -159,8 +162,8 @@ def newest_superblock(descriptor: int, path: Path) -> Superblock:
     return superblock
 
 
-def _open_locked(path: Path, flags: int, wait: bool = False) -> int:
-    """Open and lock ``path``, so that nobody else writes to it until it is closed."""
+def _open_locked(path: Path, flags: int, store: Path, wait: bool = False) -> int:
+    """Open and lock ``path``, so that nobody else writes the store until it is closed."""
     while True:
         descriptor = os.open(path, flags, 0o666)
         try:
@@ -170,7 +173,7 @@ def _open_locked(path: Path, flags: int, wait: bool = False) -> int:
                     return descriptor
         except BlockingIOError:
             os.close(descriptor)
-            raise StoreError(path, "another process is writing it") from None
+            raise StoreError(store, "another process is writing it") from None
         except BaseException:
             os.close(descriptor)
             raise
