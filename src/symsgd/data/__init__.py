@@ -6,7 +6,7 @@ from symsgd.data.store import Store, StoreWriter
 from symsgd.data.store import open_store as open
 from symsgd.data.svmlight import SvmlightReader, read_svmlight
 from symsgd.data.tables import read_csv, read_parquet
-from symsgd.data.twins import TWINS, Twin, twin
+from symsgd.data.twins import TWINS, Twin, twin, twin_readers
 
 __all__ = [
     "TWINS",
@@ -23,4 +23,5 @@ __all__ = [
     "read_parquet",
     "read_svmlight",
     "twin",
+    "twin_readers",
 ]

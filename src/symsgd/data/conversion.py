@@ -33,8 +33,9 @@ def convert(
     """
     if isinstance(source, str | PathLike) and Path(out).exists() and Path(source).samefile(out):
         raise StoreError(out, "it cannot be converted to itself")
+    reader = reader_for(source, format=format, **options)
     with StoreWriter(out, dtype=dtype) as writer:
-        _write(reader_for(source, format=format, **options), writer)
+        _write(reader, writer)
     return open_store(out)
 
 

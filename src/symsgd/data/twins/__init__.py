@@ -5,32 +5,68 @@ features, nonzeros a row and their spread, the share of nonzeros on frequent fea
 linear model that is good but not perfect. There are three kinds of population, one file each: ``text``, ``onehot`` and
 ``factors``; ``table`` has their parameters.
 
-Every chunk of rows has its own child of the seed: the draws, several times the size of the rows, stay within a chunk.
+Every chunk of rows has its own child of the seed, so that chunks are drawn on several threads, and the draws, several
+times the size of the rows, stay within a chunk (``stream``).
 """
 
 from __future__ import annotations
 
 from numbers import Integral
+from os import PathLike
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.random import Generator, SeedSequence
 
 from symsgd._choices import check_number
-from symsgd.data.twins.population import Labels, Rows, RowSampler, Twin, TwinSpec
+from symsgd.data.conversion import convert
+from symsgd.data.twins.population import Labels, Rows, Twin, TwinSpec
+from symsgd.data.twins.stream import Draw, TwinReader, child
 from symsgd.data.twins.table import TWINS
+from symsgd.threads import resolve_threads
 
-__all__ = ["TWINS", "Twin", "TwinSpec", "twin"]
+__all__ = ["TWINS", "Twin", "TwinSpec", "twin", "twin_readers"]
 
 TEST_SHARE = 0.2
 
 
-def twin(name: str, scale: float = 1.0, seed: int = 0) -> Twin:
+def twin(
+    name: str,
+    scale: float = 1.0,
+    seed: int = 0,
+    *,
+    store: str | PathLike[str] | None = None,
+    n_threads: int | None = None,
+) -> Twin:
     """The twin of the data set ``name`` with ``scale`` times its rows, and a fifth as many held-out rows on top.
 
-    The same name, scale and seed give the same rows. The population (vocabulary, factors, planted model) depends on
-    name and seed only.
+    The same name, scale and seed give the same rows, whatever the number of threads. The population (vocabulary,
+    factors, planted model) depends on name and seed only.
+
+    With ``store`` the rows go straight to disk and are mapped from there: the training rows to the store of that name,
+    those held out to one beside it, ``criteo.store`` and ``criteo.test.store``. A few chunks of rows are in memory.
     """
+    threads = resolve_threads(n_threads, "n_threads")
+    training, held_out = _draws(name, scale, seed)
+    if store is None:
+        return Twin(*_in_memory(training, threads), *_in_memory(held_out, threads), name)
+    path = Path(store)
+    rows = convert(TwinReader(training, threads), path)
+    rows_test = convert(TwinReader(held_out, threads), path.with_name(f"{path.stem}.test{path.suffix}"))
+    return Twin(rows.X, rows.y, rows_test.X, rows_test.y, name)
+
+
+def twin_readers(
+    name: str, scale: float = 1.0, seed: int = 0, *, n_threads: int | None = None
+) -> tuple[TwinReader, TwinReader]:
+    """The training rows of a twin and those held out, as readers of them: nothing is drawn before it is read."""
+    threads = resolve_threads(n_threads, "n_threads")
+    training, held_out = _draws(name, scale, seed)
+    return TwinReader(training, threads), TwinReader(held_out, threads)
+
+
+def _draws(name: str, scale: float, seed: int) -> tuple[Draw, Draw]:
+    """The training rows and those held out. Draws the population, which both share."""
     if not isinstance(name, str) or name not in TWINS:
         names = ", ".join(repr(known) for known in sorted(TWINS))
         raise ValueError(f"name={name!r} is not known; accepted are {names}")
@@ -39,19 +75,16 @@ def twin(name: str, scale: float = 1.0, seed: int = 0) -> Twin:
     spec = TWINS[name]
     n_train = max(1, round(spec.n_rows * check_number("scale", scale, above=0.0)))
     n_test = max(1, round(n_train * TEST_SHARE))
-    rows = spec.sampler(_child(seed, 0))
-    X, y = _in_chunks(rows, n_train, spec.chunk_rows, seed, 1)
-    X_test, y_test = _in_chunks(rows, n_test, spec.chunk_rows, seed, 2)
-    return Twin(X, y, X_test, y_test, name)
+    sampler = spec.sampler(child(seed, 0))
+    title = f"twin of {name}, scale {scale:g}, seed {seed}"
+    return (
+        Draw(sampler, n_train, spec.n_features, spec.chunk_rows, seed, 1, f"{title}: training rows"),
+        Draw(sampler, n_test, spec.n_features, spec.chunk_rows, seed, 2, f"{title}: held-out rows"),
+    )
 
 
-def _child(seed: int, *key: int) -> Generator:
-    return np.random.Generator(np.random.PCG64(SeedSequence(int(seed), spawn_key=key)))
-
-
-def _in_chunks(rows: RowSampler, n_rows: int, chunk_rows: int, seed: int, part: int) -> tuple[Rows, Labels]:
-    sizes = [min(chunk_rows, n_rows - start) for start in range(0, n_rows, chunk_rows)]
-    chunks = [rows(size, _child(seed, part, chunk)) for chunk, size in enumerate(sizes)]
+def _in_memory(draw: Draw, n_threads: int) -> tuple[Rows, Labels]:
+    chunks = list(draw.chunks(n_threads))
     parts = [X for X, _ in chunks]
     X = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
     return X, np.concatenate([y for _, y in chunks])

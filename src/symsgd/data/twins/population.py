@@ -22,7 +22,7 @@ class Twin:
     """Training rows and held-out rows of one distribution.
 
     ``X`` is CSR float32, or a C-contiguous float32 array where the original has no zeros (epsilon); rows have unit
-    length; ``y`` is −1 or +1.
+    length; ``y`` is −1 or +1, float64 where it is mapped from a store.
     """
 
     X: Rows
