@@ -2,11 +2,12 @@
 
 from importlib.metadata import version as _version
 
-from symsgd import analysis, callbacks, combiners, data, losses, penalties, reference, schedules, strategies
+from symsgd import analysis, callbacks, combiners, data, losses, models, penalties, reference, schedules, strategies
 from symsgd.callbacks import History, PassRecord
-from symsgd.errors import DivergenceError, TrainingInterrupted
+from symsgd.errors import DivergenceError, ModelError, TrainingInterrupted
 from symsgd.estimators import Perceptron, SGDClassifier, SGDOneClassSVM, SGDRegressor
 from symsgd.judging import EarlyStopping
+from symsgd.models import load, save, to_onnx
 from symsgd.training import Result, Start, decision, train
 
 __version__ = _version("symsgd")
@@ -15,6 +16,7 @@ __all__ = [
     "DivergenceError",
     "EarlyStopping",
     "History",
+    "ModelError",
     "PassRecord",
     "Perceptron",
     "Result",
@@ -28,10 +30,14 @@ __all__ = [
     "combiners",
     "data",
     "decision",
+    "load",
     "losses",
+    "models",
     "penalties",
     "reference",
+    "save",
     "schedules",
     "strategies",
+    "to_onnx",
     "train",
 ]

@@ -57,3 +57,11 @@ class StoreError(ValueError):
         super().__init__(f"{fspath(path)}: {reason}")
         self.path = fspath(path)
         self.reason = reason
+
+
+class ModelError(ValueError):
+    """A file is not a model that can be loaded: the message says why. ``path`` is the file."""
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        super().__init__(f"{fspath(path)} {reason}")
+        self.path = fspath(path)

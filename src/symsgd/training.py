@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from symsgd.schedules import Adaptive, Schedule
 from symsgd.stopping import Patience
 from symsgd.strategies import Auto, Strategy, Work
 from symsgd.threads import available_memory, resolve_threads
+
+if TYPE_CHECKING:
+    from symsgd.data.dataset import Schema
 
 logger = logging.getLogger("symsgd")
 
@@ -52,7 +55,8 @@ class Result:
     """A trained model and how it came about.
 
     ``coef`` has one row, or one per class where there are more than two; ``average_coef`` and ``average_intercept``
-    are the means of the iterates where averaging was asked for and had begun.
+    are the means of the iterates where averaging was asked for and had begun. ``schema`` says what the columns of X
+    meant, in results that were loaded from a file which had one.
     """
 
     coef: Array
@@ -64,6 +68,7 @@ class Result:
     classes: Array | None = None
     average_coef: Array | None = None
     average_intercept: Array | None = None
+    schema: Schema | None = None
 
     @property
     def n_passes(self) -> int:

@@ -31,6 +31,12 @@ class Schema:
     label_names: tuple[str, ...] | None = None  # where labels are names, y holds their numbers
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def name(self, feature: int) -> str:
+        """What a column of X is called: its name if it has one, else its number as the source counts, from ``base``."""
+        if self.feature_names is not None:
+            return self.feature_names[feature]
+        return str(feature + int(self.options.get("base", 0)))
+
     def to_json(self) -> dict[str, Any]:
         """As plain dicts, lists, strings and numbers."""
         return {

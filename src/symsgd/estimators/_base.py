@@ -7,12 +7,13 @@ scikit-learn has quirks that its users' models depend on, they are kept here and
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,9 @@ from symsgd.schedules import Schedule
 from symsgd.strategies import Strategy
 from symsgd.threads import resolve_threads
 from symsgd.training import Result, Start, decision, train
+
+if TYPE_CHECKING:
+    from symsgd.data.dataset import Schema
 
 Array = npt.NDArray[Any]
 
@@ -83,6 +87,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     t_: float
     n_iter_: int
     result_: Result
+    schema_: Schema
 
     loss_functions: ClassVar[dict[str, tuple[Any, ...]]]
 
@@ -164,6 +169,8 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """scikit-learn's checks, but for finiteness of X, which the core checks on all cores."""
+        if reset:
+            self.__dict__.pop("schema_", None)  # of other data
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
         return validate_data(self, X, y, reset=reset, ensure_all_finite=False, **options)
 
@@ -323,6 +330,19 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         """The same model from scikit-learn's estimator of this name."""
         converted: Self = convert.from_sklearn(cls, estimator)
         return converted
+
+    def save(self, path: str | os.PathLike[str], *, schema: Schema | None = None) -> None:
+        """Writes the fitted model to a file: :func:`symsgd.save`."""
+        from symsgd import models  # which is made of estimators
+
+        models.save(self, path, schema=schema)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model in a file, if it is one of this class: :func:`symsgd.load`."""
+        from symsgd import models
+
+        return models.load(path, cls)
 
     def densify(self) -> Self:
         """Makes ``coef_`` a dense array again."""
