@@ -8,8 +8,6 @@ from contextlib import suppress
 from numbers import Integral
 from pathlib import Path
 
-import joblib.parallel
-
 
 def available_cores() -> int:
     """Cores this process may use: its affinity, and the limit of its control group."""
@@ -47,6 +45,8 @@ def _environment_limit() -> int:
 def resolve_threads(n_jobs: int | None, argument: str = "n_jobs") -> int:
     """``None``: every core, but one inside a joblib worker; −1: every core, −2: all but one, …; else that many."""
     if n_jobs is None:
+        import joblib.parallel  # here: it takes longer than all that the command line's help needs
+
         backend, _ = joblib.parallel.get_active_backend()
         nested = (getattr(backend, "nesting_level", 0) or 0) > 0
         return 1 if nested else min(available_cores(), _environment_limit())

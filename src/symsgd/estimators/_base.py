@@ -137,6 +137,23 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             case name:
                 return schedules.SCHEDULES[name](self.eta0)  # type: ignore[call-arg]
 
+    def train_options(self) -> dict[str, Any]:
+        """The parameters in the words of :func:`symsgd.train`, but for those that need the data to be one thing or
+        another: the seed, class weights, rows to hold out."""
+        return {
+            "loss": self._loss(),
+            "penalty": self._penalty(),
+            "schedule": self._schedule(),
+            "strategy": self.strategy,
+            "n_threads": resolve_threads(self.n_jobs),
+            "n_passes": self.max_iter,
+            "fit_intercept": self.fit_intercept,
+            "shuffle": self.shuffle,
+            "tol": self.tol,
+            "patience": self.n_iter_no_change,
+            "average": self.average,
+        }
+
     def _callbacks(self) -> list[Callback]:
         return [*as_callbacks(self.callbacks), *([ProgressBar()] if self.verbose else [])]
 
@@ -196,19 +213,9 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         return train(
             X,
             y,
-            loss=self._loss(),
-            penalty=self._penalty(),
-            schedule=self._schedule(),
-            strategy=self.strategy,
-            n_threads=resolve_threads(self.n_jobs),
-            n_passes=max_iter,
+            **(self.train_options() | {"n_passes": max_iter}),
             seed=seed,
             sample_weight=sample_weight,
-            fit_intercept=self.fit_intercept,
-            shuffle=self.shuffle,
-            tol=self.tol,
-            patience=self.n_iter_no_change,
-            average=self.average,
             init=start,
             early_stopping=early_stopping,
             eval_set=eval_set,
@@ -313,6 +320,38 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             self._store(interrupt.result, state, n_rows)
             raise
         self._store(result, state, n_rows)
+
+    # --- to and from `train` -------------------------------------------------------------------------------------
+
+    def adopt(self, result: Result) -> Self:
+        """Becomes the model of a :class:`symsgd.Result`, as if ``fit`` had trained it with these parameters."""
+        self._validate_params()
+        if result.average_coef is not None and not self.average:
+            raise ValueError(f"average={self.average!r}, but the result has the means of its iterates; average=True")
+        with self._unchanged_if_it_fails():
+            self._take_classes(result)
+            for attribute in ("feature_names_in_", "schema_"):
+                self.__dict__.pop(attribute, None)
+            if result.schema is not None:
+                self.schema_ = result.schema
+            self.n_features_in_ = result.coef.shape[1]
+            self.t_ = result.t
+            state = State(result.coef, result.intercept)
+            if self.average:
+                state.average_coef = _flat_if_one(np.zeros_like(result.coef))
+                state.average_intercept = np.zeros_like(result.intercept)
+            self._store(result, state, 0)
+        return self
+
+    def _take_classes(self, result: Result) -> None:
+        if result.classes is not None:
+            raise ValueError(f"the result tells {len(result.classes)} classes apart; {type(self).__name__} has none")
+
+    def as_start(self) -> Start:
+        """Where a :func:`symsgd.train` begins that continues this model."""
+        check_is_fitted(self)
+        state = self._state()
+        return Start(np.atleast_2d(state.coef), state.intercept, self.t_, state.average_coef, state.average_intercept)
 
     # --- prediction and coefficients -----------------------------------------------------------------------------
 

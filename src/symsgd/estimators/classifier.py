@@ -103,6 +103,11 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
                 f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}"
             )
 
+    def _take_classes(self, result: Result) -> None:
+        if result.classes is None:
+            raise ValueError(f"the result predicts numbers; {type(self).__name__} needs one of classes")
+        self.classes_ = result.classes
+
     def _n_models(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
