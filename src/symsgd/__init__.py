@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         strategies,
     )
     from symsgd.callbacks import History, PassRecord
-    from symsgd.errors import DivergenceError, ModelError, TrainingInterrupted
+    from symsgd.errors import CheckpointError, DivergenceError, ModelError, TrainingInterrupted
     from symsgd.estimators import Perceptron, SGDClassifier, SGDOneClassSVM, SGDRegressor
     from symsgd.judging import EarlyStopping
     from symsgd.models import load, save, to_onnx
@@ -36,7 +36,7 @@ _MODULES = (
 )  # fmt: skip
 _NAMES = {
     "callbacks": ("History", "PassRecord"),
-    "errors": ("DivergenceError", "ModelError", "TrainingInterrupted"),
+    "errors": ("CheckpointError", "DivergenceError", "ModelError", "TrainingInterrupted"),
     "estimators": ("Perceptron", "SGDClassifier", "SGDOneClassSVM", "SGDRegressor"),
     "judging": ("EarlyStopping",),
     "models": ("load", "save", "to_onnx"),
@@ -45,6 +45,7 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "CheckpointError",
     "DivergenceError",
     "EarlyStopping",
     "History",

@@ -59,6 +59,14 @@ class StoreError(ValueError):
         self.reason = reason
 
 
+class CheckpointError(ValueError):
+    """A file is no checkpoint of this training: the message says why. ``path`` is the file."""
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        super().__init__(f"{fspath(path)} {reason}")
+        self.path = fspath(path)
+
+
 class ModelError(ValueError):
     """A file is not a model that can be loaded: the message says why. ``path`` is the file."""
 

@@ -39,10 +39,20 @@ class Data:
     source: Any
 
     @property
+    def values(self) -> Array:
+        """The numbers stored."""
+        values: Array = self.source.data if self.sparse else self.source
+        return values
+
+    @property
+    def indices(self) -> Array | None:
+        """Which features they are of; ``None`` if all rows have all."""
+        return self.source.indices if self.sparse else None
+
+    @property
     def n_bytes(self) -> int:
         """Of the numbers and their indices."""
-        index = self.source.indices.itemsize if self.sparse else 0
-        return self.n_entries * (self.dtype.itemsize + index)
+        return self.values.nbytes + (0 if self.indices is None else self.indices.nbytes)
 
     @property
     def n_entries(self) -> int:

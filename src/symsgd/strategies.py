@@ -57,6 +57,9 @@ class Strategy(Choice):
     def check(self, rule: Rule, shuffle: object) -> None:
         """Raises ValueError if the strategy cannot train by this rule, and says why."""
 
+    def check_checkpoint(self) -> None:
+        """Raises ValueError if a training could not go on as if nothing had happened, and says why."""
+
     def needs_norms(self, rule: Rule) -> bool:
         """Whether steps depend on each entry of a row by itself, so that a feature may be there only once."""
         jumps = rule.loss.name in ("hinge", "perceptron", "epsilon_insensitive", "one_class")
@@ -330,6 +333,12 @@ class MapReduce(Strategy):
                     f"combiner=Exact(keep=True) needs {' and '.join(missing)}: only then are a block's combiners the "
                     "same in every pass"
                 )
+
+    def check_checkpoint(self) -> None:
+        if isinstance(self.combiner, Exact) and self.combiner.keep:
+            raise ValueError(
+                "combiner=Exact(keep=True) keeps a matrix a block, which a checkpoint does not; keep=False goes with it"
+            )
 
     def needs_norms(self, rule: Rule) -> bool:
         return isinstance(self.combiner, (AdaGradMean, Curvature)) or super().needs_norms(rule)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ import numpy as np
 from symsgd import _core, losses, penalties, schedules, strategies
 from symsgd._choices import check_count, check_number
 from symsgd.callbacks import Callback, CallbackLike, PassRecord, as_callbacks
+from symsgd.checkpoints import Checkpoint, Checkpoints, fingerprint
 from symsgd.errors import DivergenceError, TrainingInterrupted
 from symsgd.inputs import Array, check_data, decide, dense, without_repeats
 from symsgd.judging import EarlyStopping, Judge
@@ -110,6 +112,8 @@ def train(
     init: Start | Result | None = None,
     early_stopping: EarlyStopping | None = None,
     eval_set: tuple[Any, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 1,
     callbacks: Iterable[CallbackLike] | CallbackLike | None = None,
 ) -> Result:
     """Trains a linear model by stochastic gradient descent.
@@ -134,10 +138,13 @@ def train(
         received, as in scikit-learn's ``partial_fit``
     early_stopping : rows to hold out, and to judge the model by, instead of the objective
     eval_set : (X, y) whose score goes into each pass's record
+    checkpoint, every : a file that the training is kept in after every so many passes, and goes on from if it is there:
+        one that was killed ends with the same bits as one that was not (docs/checkpoints.md)
     callbacks : called after each pass, see :mod:`symsgd.callbacks`
 
     Raises
     ------
+    CheckpointError : the file at ``checkpoint`` is damaged, or of another training
     DivergenceError : the weights became infinite; ``.result`` has the last finite model
     TrainingInterrupted : Ctrl-C; ``.result`` has the model so far
     """
@@ -146,6 +153,8 @@ def train(
     threads = resolve_threads(n_threads, "n_threads")
     rule = Rule.check(losses.resolve(loss), penalties.resolve(penalty), schedules.resolve(schedule), average)
     chosen.check(rule, shuffle)
+    if checkpoint is not None:
+        chosen.check_checkpoint()
     check_count("n_passes", n_passes)
     check_count("patience", patience)
     if tol is not None:
@@ -171,6 +180,8 @@ def train(
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
     judge = Judge.check(data, problem, rule.loss, early_stopping, eval_set, threads)
+    in_core = chosen.native(work)
+    order = _order(shuffle, data.n_rows)
     run = _Run(
         native=_core.Training(
             rows=data.rows,
@@ -181,8 +192,8 @@ def train(
             track_norms=tol is not None and early_stopping is None,
             repeats=not data.canonical,
             soft_curvature=chosen.soft_curvature,
-            strategy=_core.Strategy(**chosen.native(work)),
-            order=_order(shuffle, data.n_rows),
+            strategy=_core.Strategy(**in_core),
+            order=order,
             seed=_check_seed(seed),
             held_out=None if early_stopping is None else judge.held_out_bytes(),
             t=1.0 if init is None else float(init.t),
@@ -196,8 +207,28 @@ def train(
         dtype=data.dtype,
     )
     run.begin_from(init)
+    keeper = None
+    if checkpoint is not None:
+        decisive = {
+            "X": f"{data.n_rows} rows of {data.n_features} features "
+            f"({fingerprint(data.values)}, {fingerprint(data.indices)})",
+            "y": f"{problem.target} ({fingerprint(problem.labels)})",
+            "sample_weight": fingerprint(problem.sample_weight),
+            "class weights": f"{problem.positive_weight}, {problem.negative_weight}",
+            "held-out rows": fingerprint(judge.held_out),
+            "loss, penalty and schedule": repr(rule),
+            "fit_intercept": str(bool(fit_intercept)),
+            "strategy": repr(chosen),
+            "what the core makes of it": str({name: value for name, value in in_core.items() if name != "cores"}),
+            "n_threads": str(threads),
+            "order": f"{order} of seed {seed}",
+            "tol, patience": f"{tol}, {patience}",
+            "init": "none" if init is None else f"{fingerprint(init.coef)} at step {init.t}",
+            "instruction set": _core.instruction_set(),
+        }
+        keeper = Checkpoints.check(checkpoint, every, decisive)
     logger.info("training %d rows x %d features; %s", data.n_rows, data.n_features, reason)
-    return _pass_by_pass(run, judge, listeners, n_passes, data.n_rows, tol, patience)
+    return _pass_by_pass(run, judge, listeners, n_passes, data.n_rows, tol, patience, keeper)
 
 
 def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, str]:
@@ -215,8 +246,13 @@ def _pass_by_pass(
     n_rows: int,
     tol: float | None,
     patience: int,
+    keeper: Checkpoints | None,
 ) -> Result:
     followed = {c: Patience(tol, patience, rising=judge.stops) for c in range(run.problem.n_models)}
+    if keeper is not None and (kept := keeper.load()) is not None:
+        run.resume(kept)
+        followed.update(kept.patience)
+        logger.info("resumed after pass %d from %s", len(run.passes), keeper.path)
     result = None
     started: list[Callback] = []
     try:
@@ -224,7 +260,7 @@ def _pass_by_pass(
             started.append(listener)
             listener.on_strategy(run.reason)
             listener.on_start(n_passes, n_rows)
-        for number in range(1, n_passes + 1):
+        for number in range(len(run.passes) + 1, n_passes + 1 if not run.converged else 0):
             before = time.perf_counter()
             sums = run.native.run_pass()
             seconds = time.perf_counter() - before
@@ -251,11 +287,13 @@ def _pass_by_pass(
             values = judge.stop_scores(run.coef, run.intercept, run.active) if judge.stops else objective
             going = [c for c, value in zip(run.active, values, strict=True) if not followed[c].exhausted(value)]
             going = run.lower_steps(going, followed)
-            if not going:
-                run.converged = True
-                break
-            run.keep(going)
-            if any(told_to_stop):
+            run.converged = not going
+            if going:
+                run.keep(going)
+            last = run.converged or any(told_to_stop) or number == n_passes
+            if keeper is not None and keeper.due(number, last):
+                keeper.save(run.kept(followed))
+            if last:
                 break
         result = run.result()
     except KeyboardInterrupt as interrupt:
@@ -325,6 +363,21 @@ class _Run:
                 self.coef[stopped] = self._spare_coef[stopped]
                 self.intercept[stopped] = self._spare_intercept[stopped]
         return finite
+
+    def kept(self, patience: dict[int, Patience]) -> Checkpoint:
+        """All that later passes depend on."""
+        self._store_average()
+        arrays = {"coef": self.coef, "intercept": self.intercept}
+        if self._average_coef is not None and self._average_intercept is not None:
+            arrays |= {"average_coef": self._average_coef, "average_intercept": self._average_intercept}
+        return Checkpoint(self.native.save(), arrays, self.passes, patience, self.converged)
+
+    def resume(self, kept: Checkpoint) -> None:
+        self.native.resume(kept.state)
+        self.coef, self.intercept = kept.arrays["coef"], kept.arrays["intercept"]
+        self._average_coef = kept.arrays.get("average_coef")
+        self._average_intercept = kept.arrays.get("average_intercept")
+        self.passes, self.converged, self.t = kept.passes, kept.converged, self.native.t
 
     def lower_steps(self, going: list[int], followed: dict[int, Patience]) -> list[int]:
         """Adaptive: a class without improvement goes on with a fifth of its step, until that is too small."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_cases import labels, numbers, rows
 
 import symsgd
+from model_cases import labels, numbers, rows
 from symsgd.data import Schema
 
 

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 import symsgd
 from model_cases import MODELS, RESULTS, rows
-from symsgd.models import archive
+from symsgd import archives
+from symsgd.archives import MODEL
 
 
 @pytest.fixture(scope="module", params=["text labels", "sparsified", "a random state"])
@@ -36,8 +37,8 @@ def sealed(members: dict[str, bytes], path: Path, compression: int = zipfile.ZIP
     with zipfile.ZipFile(content, "w", compression) as own:
         for name, data in members.items():
             own.writestr(name, data)
-        own.comment = archive.SEAL + b"0" * archive.DIGITS
-    data = content.getvalue()[: -archive.DIGITS]
+        own.comment = MODEL.seal + b"0" * archives.DIGITS
+    data = content.getvalue()[: -archives.DIGITS]
     path.write_bytes(data + xxhash.xxh3_64(data).hexdigest().encode())
     return path
 
@@ -77,7 +78,7 @@ def test_every_flip_is_refused(good: Path, tmp_path: Path, changes: list[tuple[i
     (tmp_path / "flipped").write_bytes(data)
     with pytest.raises(symsgd.ModelError) as caught:
         symsgd.load(tmp_path / "flipped")
-    assert caught.value.path == tmp_path / "flipped"
+    assert caught.value.path == str(tmp_path / "flipped")
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -112,13 +113,13 @@ def test_a_sealed_file_of_nonsense_is_refused_or_a_model(
     good: Path, tmp_path: Path, where: int, value: Any, remove: bool
 ) -> None:
     parts = members(good)
-    document = json.loads(parts[archive.DOCUMENT])
+    document = json.loads(parts[MODEL.document])
     container, key = (found := places(document))[where % len(found)]
     if remove:
         del container[key]
     else:
         container[key] = value
-    path = sealed(parts | {archive.DOCUMENT: json.dumps(document).encode()}, tmp_path / "forged")
+    path = sealed(parts | {MODEL.document: json.dumps(document).encode()}, tmp_path / "forged")
     with suppress(symsgd.ModelError):
         assert isinstance(symsgd.load(path), symsgd.SGDClassifier)
 
@@ -153,9 +154,9 @@ def with_coef(content: bytes) -> Callable[..., Any]:
 def test_forgeries_are_refused_with_the_reason(change: Callable[..., Any], message: str, tmp_path: Path) -> None:
     MODELS["two classes"]().save(tmp_path / "model")
     parts = members(tmp_path / "model")
-    document = json.loads(parts[archive.DOCUMENT])
+    document = json.loads(parts[MODEL.document])
     change(parts, document)
-    path = sealed(parts | {archive.DOCUMENT: json.dumps(document).encode()}, tmp_path / "forged")
+    path = sealed(parts | {MODEL.document: json.dumps(document).encode()}, tmp_path / "forged")
     with pytest.raises(symsgd.ModelError, match=message):
         symsgd.load(path)
 
@@ -201,8 +202,8 @@ def test_the_rebuilt_file_of_these_tests_is_one_that_loads(good: Path, tmp_path:
 def test_a_result_with_a_damaged_record_is_refused(tmp_path: Path) -> None:
     symsgd.save(RESULTS["numbers"](), tmp_path / "model")
     parts = members(tmp_path / "model")
-    document = json.loads(parts[archive.DOCUMENT])
+    document = json.loads(parts[MODEL.document])
     document["result"]["passes"][0]["colour"] = "red"
-    path = sealed(parts | {archive.DOCUMENT: json.dumps(document).encode()}, tmp_path / "forged")
+    path = sealed(parts | {MODEL.document: json.dumps(document).encode()}, tmp_path / "forged")
     with pytest.raises(symsgd.ModelError, match="colour"):
         symsgd.load(path)

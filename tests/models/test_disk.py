@@ -192,7 +192,7 @@ def test_loading_through_another_class_is_refused(tmp_path: Path) -> None:
     MODELS["regressor"]().save(tmp_path / "model")
     with pytest.raises(symsgd.ModelError, match="holds a model of the kind SGDRegressor, not SGDClassifier") as caught:
         symsgd.SGDClassifier.load(tmp_path / "model")
-    assert caught.value.path == tmp_path / "model"
+    assert caught.value.path == str(tmp_path / "model")
     assert isinstance(symsgd.SGDRegressor.load(tmp_path / "model"), symsgd.SGDRegressor)
     with pytest.raises(symsgd.ModelError, match="not Result"):
         symsgd.load(tmp_path / "model", symsgd.Result)

@@ -1,7 +1,7 @@
 """`save` and `load`: fitted estimators and results of `train`, to a file and back.
 
 A file holds the parameters, the coefficients and what a continued training needs besides, the record of the training,
-and what the columns of the data meant. What it looks like is in :mod:`symsgd.models.archive`.
+and what the columns of the data meant. What it looks like is in :mod:`symsgd.archives`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, TypeVar, overload
 
 from sklearn.utils.validation import check_is_fitted
 
+from symsgd import archives
 from symsgd.callbacks import PassRecord
 from symsgd.data.dataset import Schema
 from symsgd.errors import ModelError
 from symsgd.estimators import Perceptron, SGDClassifier, SGDOneClassSVM, SGDRegressor
 from symsgd.estimators._base import BaseSGD
 from symsgd.estimators.convert import SHARED_ATTRIBUTES
-from symsgd.models import archive
 from symsgd.models.values import Decoder, Encoder
 from symsgd.training import Result
 
@@ -82,7 +82,7 @@ def save(model: Model, path: Path, *, schema: Schema | None = None) -> None:
         "schema": None if schema is None else schema.to_json(),
         **content,
     }
-    archive.write(path, document, encoder.arrays)
+    archives.write(archives.MODEL, path, document, encoder.arrays)
 
 
 @overload
@@ -98,7 +98,7 @@ def load(path: Path, kind: type[Any] | None = None) -> Any:
     ------
     ModelError : a ValueError: not a model, cut short, damaged, written by a later version or of another kind
     """
-    document, arrays = archive.read(path)
+    document, arrays = archives.read(archives.MODEL, path)
     name = _checked_kind(path, document)
     if kind is not None and not issubclass(KINDS[name], kind):
         raise ModelError(path, f"holds a model of the kind {name}, not {kind.__name__}; symsgd.load takes both")

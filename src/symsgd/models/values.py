@@ -24,9 +24,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from symsgd._choices import Choice
+from symsgd.archives import KINDS, Array
 from symsgd.combiners import COMBINERS
 from symsgd.losses import LOSSES
-from symsgd.models.archive import KINDS, Array
 from symsgd.penalties import PENALTIES
 from symsgd.schedules import SCHEDULES
 from symsgd.strategies import STRATEGIES

@@ -1,6 +1,6 @@
-"""The file of a model: an uncompressed zip archive of one JSON document and arrays, sealed by a checksum.
+"""The files of models and checkpoints: an uncompressed zip archive of a JSON document and arrays, sealed by a checksum.
 
-    model.json     what the model is, in words and numbers
+    model.json     what the model is, in words and numbers (checkpoint.json: what the training is)
     *.npy          its arrays, numbers or text of fixed width; nothing in it is ever unpickled
     (comment)      "symsgd model, xxh3-64 " and the checksum of every byte before it, in 16 digits
 
@@ -18,37 +18,56 @@ import math
 import os
 import zipfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from symsgd.errors import ModelError
+from symsgd.errors import CheckpointError, ModelError
 from symsgd.files import written_whole
 
 Array = npt.NDArray[Any]
 
-DOCUMENT = "model.json"
 BEGINNING = b"PK\x03\x04"  # of every zip archive
 NAME_AT = 30  # bytes of a zip entry's header before its name
-SEAL = b"symsgd model, xxh3-64 "
 DIGITS = 16
 KINDS = "biufU"  # of numpy's types: numbers and text of fixed width
 EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first day, so that the same model makes the same bytes
 CHUNK = 1 << 20
 
 
-def write(path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+@dataclass(frozen=True)
+class Kind:
+    """What a file is, and the error of one that is not."""
+
+    name: str
+    error: type[ModelError] | type[CheckpointError]
+
+    @property
+    def document(self) -> str:
+        return f"{self.name}.json"
+
+    @property
+    def seal(self) -> bytes:
+        return f"symsgd {self.name}, xxh3-64 ".encode("ascii")
+
+
+MODEL = Kind("model", ModelError)
+CHECKPOINT = Kind("checkpoint", CheckpointError)
+
+
+def write(kind: Kind, path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Writes the file, whole or not at all."""
     text = json.dumps(document, indent=1, allow_nan=False).encode("ascii")
     with written_whole(path) as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(zipfile.ZipInfo(DOCUMENT, EPOCH), text)
+            archive.writestr(zipfile.ZipInfo(kind.document, EPOCH), text)
             for name, array in arrays.items():
                 with archive.open(zipfile.ZipInfo(f"{name}.npy", EPOCH), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
-            archive.comment = SEAL + b"0" * DIGITS
+            archive.comment = kind.seal + b"0" * DIGITS
         end = file.seek(0, os.SEEK_END) - DIGITS
         file.seek(0)
         digest = _digest(file, end)
@@ -56,24 +75,24 @@ def write(path: str | os.PathLike[str], document: Mapping[str, Any], arrays: Map
         file.write(digest)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The document and the arrays of a file, or a :class:`symsgd.errors.ModelError` that says what is wrong with it."""
+def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The document and the arrays of a file, or the kind's error, which says what is wrong with it."""
     with open(path, "rb") as file:
-        _check_seal(file, path)
+        _check_seal(kind, file, path)
         try:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
                 if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                     raise ValueError("it is compressed, and a small file could become a large one")
-                document = json.loads(archive.read(DOCUMENT))
+                document = json.loads(archive.read(kind.document))
                 if not isinstance(document, dict):
-                    raise ValueError(f"{DOCUMENT} is not an object")
-                names = {entry.filename.removesuffix(".npy") for entry in entries if entry.filename != DOCUMENT}
+                    raise ValueError(f"{kind.document} is not an object")
+                names = {entry.filename.removesuffix(".npy") for entry in entries if entry.filename != kind.document}
                 arrays = {name: _array(archive, f"{name}.npy") for name in names}
         except OSError:
             raise
         except Exception as error:  # sealed by somebody else: zipfile, json and numpy each have errors of their own
-            raise ModelError(path, f"is not made as a symsgd model is: {error}") from error
+            raise kind.error(path, f"is not made as a symsgd {kind.name} is: {error}") from error
     return document, arrays
 
 
@@ -87,21 +106,23 @@ def _digest(file: IO[bytes], length: int) -> bytes:
     return digits.encode("ascii")
 
 
-def _check_seal(file: IO[bytes], path: str | os.PathLike[str]) -> None:
+def _check_seal(kind: Kind, file: IO[bytes], path: str | os.PathLike[str]) -> None:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    head = file.read(NAME_AT + len(DOCUMENT))
+    head = file.read(NAME_AT + len(kind.document))
     if size == 0:
-        raise ModelError(path, "is empty")
-    file.seek(max(0, size - len(SEAL) - DIGITS))
+        raise kind.error(path, "is empty")
+    file.seek(max(0, size - len(kind.seal) - DIGITS))
     tail = file.read()
-    if not tail.startswith(SEAL):
-        if head.startswith(BEGINNING) and head.endswith(DOCUMENT.encode("ascii")):
-            raise ModelError(path, f"begins as a symsgd model and does not end as one: cut short, at {size:,} bytes?")
-        raise ModelError(path, "is not a symsgd model")
+    if not tail.startswith(kind.seal):
+        if head.startswith(BEGINNING) and head.endswith(kind.document.encode("ascii")):
+            raise kind.error(
+                path, f"begins as a symsgd {kind.name} and does not end as one: cut short, at {size:,} bytes?"
+            )
+        raise kind.error(path, f"is not a symsgd {kind.name}")
     file.seek(0)
     if _digest(file, size - DIGITS) != tail[-DIGITS:]:
-        raise ModelError(path, "is damaged: its checksum does not match")
+        raise kind.error(path, "is damaged: its checksum does not match")
     file.seek(0)
 
 
