@@ -2,13 +2,16 @@
 #include "bind_text.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "symsgd/text/svmlight.hpp"
+#include "symsgd/text/vowpal.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -56,6 +59,17 @@ nb::tuple parse_svmlight(const Text& text, const SvmlightOptions& options, int t
     return nb::make_tuple(arrays_of(std::move(whole.parts)), whole.facts, error_of(std::move(whole.error)));
 }
 
+template <class V>
+nb::tuple parse_vowpal(const Text& text, const VowpalOptions& options, Collisions* collisions, int threads,
+                       std::size_t piece) {
+    VowpalText<V> whole;
+    {
+        const nb::gil_scoped_release release;
+        whole = read_vowpal<V>(view(text), options, collisions, threads, piece);
+    }
+    return nb::make_tuple(arrays_of(std::move(whole.parts)), whole.facts, error_of(std::move(whole.error)));
+}
+
 }  // namespace
 
 void bind_text(nb::module_& m) {
@@ -86,4 +100,30 @@ void bind_text(nb::module_& m) {
             "tuple[list[tuple[NDArray, NDArray | None, NDArray, NDArray, NDArray]], SvmlightFacts, TextError | None]"),
         "text"_a, nb::kw_only(), "single"_a, "first"_a, "last"_a, "skip_beyond_last"_a, "base"_a, "n_threads"_a,
         "piece_bytes"_a);
+
+    nb::class_<Collisions>(m, "Collisions")
+        .def(nb::init<int>(), "bits"_a)
+        .def("count", [](const Collisions& collisions) {
+            const Collisions::Counts counts = collisions.count();
+            return std::make_pair(counts.used, counts.shared);
+        });
+    nb::class_<VowpalFacts>(m, "VowpalFacts")
+        .def_ro("lines", &VowpalFacts::lines)
+        .def_ro("unlabelled", &VowpalFacts::unlabelled)
+        .def_ro("based", &VowpalFacts::based);
+    m.def(
+        "parse_vowpal",
+        [](const Text& text, bool single, int bits, const std::vector<std::string>& quadratic, bool constant,
+           Collisions* collisions, int n_threads, std::size_t piece_bytes) {
+            const VowpalOptions options{bits, Crosses(quadratic), constant};
+            return single ? parse_vowpal<float>(text, options, collisions, n_threads, piece_bytes)
+                          : parse_vowpal<double>(text, options, collisions, n_threads, piece_bytes);
+        },
+        nb::sig(
+            "def parse_vowpal(text: bytes | bytearray | memoryview, *, single: bool, bits: int, "
+            "quadratic: Sequence[str], constant: bool, collisions: Collisions | None, n_threads: int, "
+            "piece_bytes: int) -> "
+            "tuple[list[tuple[NDArray, NDArray | None, NDArray, NDArray, NDArray]], VowpalFacts, TextError | None]"),
+        "text"_a, nb::kw_only(), "single"_a, "bits"_a, "quadratic"_a, "constant"_a, "collisions"_a.none(),
+        "n_threads"_a, "piece_bytes"_a);
 }

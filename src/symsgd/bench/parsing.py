@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from symsgd.data import SvmlightReader, read_svmlight, twin
+from symsgd.data import SvmlightReader, VowpalReader, read_svmlight, twin
+from symsgd.data.dataset import Reader
 
 SCIKIT_LEARN, VOWPAL_WABBIT = "scikit-learn, load_svmlight_file", "Vowpal Wabbit, --noop -c -k"
 SCALE = 0.05  # of the twin of RCV1: 39 thousand rows, 2.9 million values, 74 MB
@@ -37,12 +39,15 @@ def run(console: Console, repeats: int = 5, scale: float = SCALE) -> None:
         _check_equal(path)
         vowpal_text = _as_vowpal(path)
         ways: dict[str, Callable[[], float]] = {
-            SCIKIT_LEARN: lambda: _timed(lambda: load_svmlight_file(path, dtype=np.float32)),
-            "symsgd, read_svmlight, 1 thread": lambda: _timed(lambda: read_svmlight(path, n_threads=1)),
-            "symsgd, read_svmlight, 2 threads": lambda: _timed(lambda: read_svmlight(path, n_threads=2)),
-            "symsgd, SvmlightReader, 1 thread": lambda: _timed(lambda: _stream(path, 1)),
-            "symsgd, SvmlightReader, 2 threads": lambda: _timed(lambda: _stream(path, 2)),
+            SCIKIT_LEARN: partial(_timed, partial(load_svmlight_file, path, dtype=np.float32)),
         }
+        for n in (1, 2):
+            reads = {
+                "read_svmlight": partial(read_svmlight, path, n_threads=n),
+                "SvmlightReader": partial(_stream, SvmlightReader(path, n_threads=n)),
+                "VowpalReader": partial(_stream, VowpalReader(vowpal_text, n_threads=n)),
+            }
+            ways |= {f"symsgd, {name}, {n} thread(s)": partial(_timed, read) for name, read in reads.items()}
         if importlib.util.find_spec("vowpalwabbit") is not None:
             ways[VOWPAL_WABBIT] = lambda: _vowpal_wabbit(vowpal_text)
         best = _fastest(ways, repeats)
@@ -50,7 +55,7 @@ def run(console: Console, repeats: int = 5, scale: float = SCALE) -> None:
         for column in ("reader", "MB", "s", "MB/s", "rows/s", "of scikit-learn", "of Vowpal Wabbit"):
             table.add_column(column, justify="left" if column == "reader" else "right")
         for name, seconds in best.items():
-            megabytes = (vowpal_text if name == VOWPAL_WABBIT else path).stat().st_size / 1e6
+            megabytes = (vowpal_text if "owpal" in name else path).stat().st_size / 1e6
             table.add_row(
                 name, f"{megabytes:.1f}", f"{seconds:.3f}", f"{megabytes / seconds:.0f}", f"{n_rows / seconds:,.0f}",
                 *(f"{best[other] / seconds:.2f}" if other in best else "" for other in (SCIKIT_LEARN, VOWPAL_WABBIT)),
@@ -99,8 +104,8 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _stream(path: Path, n_threads: int) -> None:
-    for _ in SvmlightReader(path, n_threads=n_threads).parts():
+def _stream(reader: Reader) -> None:
+    for _ in reader.parts():
         pass
 
 

@@ -7,6 +7,7 @@ from symsgd.data.store import open_store as open
 from symsgd.data.svmlight import SvmlightReader, read_svmlight
 from symsgd.data.tables import read_csv, read_parquet
 from symsgd.data.twins import TWINS, Twin, twin, twin_readers
+from symsgd.data.vowpal import VowpalReader, read_vowpal
 
 __all__ = [
     "TWINS",
@@ -16,12 +17,14 @@ __all__ = [
     "StoreWriter",
     "SvmlightReader",
     "Twin",
+    "VowpalReader",
     "append",
     "convert",
     "open",
     "read_csv",
     "read_parquet",
     "read_svmlight",
+    "read_vowpal",
     "twin",
     "twin_readers",
 ]

@@ -17,7 +17,7 @@ from symsgd import _core
 from symsgd._choices import check_count
 from symsgd.data.compressed import open_bytes
 from symsgd.data.dataset import Dataset, Part, Schema, gather
-from symsgd.data.text import PIECE_BYTES, check_dtype, line_chunks, part_of, raise_error
+from symsgd.data.text import PIECE_BYTES, check_dtype, line_chunks, part_of, raise_error, rows_have
 from symsgd.errors import DataError
 from symsgd.threads import resolve_threads
 
@@ -164,14 +164,14 @@ class SvmlightReader:
         if self._base is None and met.zero_line:
             notes.append(f"features count from 0: there is an index 0 on line {met.zero_line}")
         if met.query_ids:
-            notes.append(f"{met.query_ids:,} rows have a query (qid:…), which was ignored")
+            notes.append(f"{rows_have(met.query_ids)} a query (qid:…), which was ignored")
         if met.unknown_features:
             notes.append(
                 f"{met.unknown_features:,} values of features beyond the {self._width:,} that are known were ignored"
             )
         if met.unordered_rows:
             notes.append(
-                f"{met.unordered_rows:,} rows have indices out of order or repeated; they are kept as they are, and "
+                f"{rows_have(met.unordered_rows)} indices out of order or repeated, which are kept as they are; "
                 "values of a repeated index add up"
             )
         return notes

@@ -69,6 +69,11 @@ def raise_error(error: _core.TextError | None, path: str, lines_before: int) -> 
         raise DataError(path, lines_before + error.line, error.column, error.reason)
 
 
+def rows_have(count: int) -> str:
+    """The beginning of a note on so many rows."""
+    return "1 row has" if count == 1 else f"{count:,} rows have"
+
+
 def check_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """float32 or float64."""
     checked = np.dtype(dtype)
