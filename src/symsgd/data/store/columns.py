@@ -21,11 +21,11 @@ CHUNK = 1 << 20
 def next_length(capacity: int) -> int:
     """How long the next extent of an array should be.
 
-    An eighth of the array, so that at most as much is allocated in vain; but not more than 8 MiB, or, from 8 GiB on, a
-    thousandth: every extent is a mapping of the reader's, a process may have some 65,000, and so an array of any size
-    has a few thousand.
+    An eighth of the array, so that at most as much is allocated in vain; but not more than 8 MiB, or, from 2 GiB on, a
+    256th. Every extent is a mapping of the reader's, which takes some microseconds, and of which a process may have some
+    65,000: an array of a terabyte has two thousand.
     """
-    return round_up(max(UNIT, min(capacity // 8, max(1 << 23, capacity >> 10))))
+    return round_up(max(UNIT, min(capacity // 8, max(1 << 23, capacity >> 8))))
 
 
 def as_bytes(items: Array) -> memoryview:

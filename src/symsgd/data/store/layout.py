@@ -18,7 +18,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -48,8 +48,7 @@ class LayoutError(ValueError):
     """What is wrong with the bytes, without the path, which they do not know."""
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """``length`` bytes at ``offset``, and the XXH3-64 of those in use."""
 
     offset: int
@@ -67,8 +66,9 @@ class Extent:
     @staticmethod
     def from_json(fields: Any) -> Extent:
         """What :meth:`to_json` wrote."""
-        match fields:
-            case [int(offset), int(length), str(digits)] if offset >= 0 and length >= 0 and len(digits) == 16:
+        if isinstance(fields, list) and [type(field) for field in fields] == [int, int, str]:
+            offset, length, digits = fields
+            if offset >= 0 and length >= 0 and len(digits) == 16:
                 return Extent(offset, length, int(digits, 16))
         raise LayoutError(f"its table of contents has {fields!r} in place of an extent")
 
