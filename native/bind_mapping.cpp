@@ -1,11 +1,11 @@
-// Mapped extents of a file as one NumPy array.
+// Mapped extents of a file as an object with the buffer protocol: NumPy's arrays look into it, and keep it alive.
 #include "bind_mapping.hpp"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
+#include <algorithm>
+#include <cerrno>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -18,12 +18,11 @@ using namespace symsgd;
 
 namespace {
 
-using Bytes = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
-using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-std::unique_ptr<Mapping> map_or_raise(int file, const std::vector<Extent>& extents) {
+void make_mapping(Mapping* self, int file, const std::vector<std::pair<std::int64_t, std::int64_t>>& pieces) {
+    std::vector<Extent> extents;
+    for (const auto& [offset, length] : pieces) extents.push_back({offset, length});
     try {
-        return std::make_unique<Mapping>(file, extents);
+        new (self) Mapping(file, extents);
     } catch (const std::system_error& error) {
         errno = error.code().value();
         PyErr_SetFromErrno(PyExc_OSError);
@@ -31,25 +30,25 @@ std::unique_ptr<Mapping> map_or_raise(int file, const std::vector<Extent>& exten
     }
 }
 
-// The array keeps the mapping alive, and so do views of it.
-Bytes map_extents(int file, const std::vector<std::pair<std::int64_t, std::int64_t>>& pieces) {
-    std::vector<Extent> extents;
-    for (const auto& [offset, length] : pieces) extents.push_back({offset, length});
-    std::unique_ptr<Mapping> mapping = map_or_raise(file, extents);
-    const auto* data = reinterpret_cast<const std::uint8_t*>(mapping->data());
-    const std::size_t size = mapping->size();
-    const nb::capsule owner(mapping.release(), [](void* owned) noexcept { delete static_cast<Mapping*>(owned); });
-    return Bytes(data, {size}, owner);
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+    const auto* mapping = nb::inst_ptr<Mapping>(self);
+    auto* data = const_cast<std::byte*>(mapping->data());  // of a read-only buffer
+    return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(mapping->size()), 1, flags);
 }
 
-void advise_mapped(const AnyArray& array, bool wanted) {
+// [begin, end) in bytes.
+void advise_between(const Mapping& mapping, std::size_t begin, std::size_t end, bool wanted) {
     const nb::gil_scoped_release release;
-    advise(static_cast<const std::byte*>(array.data()), array.nbytes(), wanted);
+    end = std::min(end, mapping.size());
+    if (begin < end) advise(mapping.data() + begin, end - begin, wanted);
 }
+
+PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
 
 }  // namespace
 
 void bind_mapping(nb::module_& m) {
-    m.def("map_extents", &map_extents, "file"_a, "extents"_a);
-    m.def("advise", &advise_mapped, "array"_a, "wanted"_a);
+    nb::class_<Mapping>(m, "Mapping", nb::type_slots(slots))
+        .def("__init__", &make_mapping, "file"_a, "extents"_a)
+        .def("advise", &advise_between, "begin"_a, "end"_a, "wanted"_a);
 }

@@ -54,9 +54,12 @@ class StoreError(ValueError):
     """A file that is not a store, or is one that cannot be used: ``path`` and ``reason`` say which and why."""
 
     def __init__(self, path: str | PathLike[str], reason: str) -> None:
-        super().__init__(f"{fspath(path)}: {reason}")
+        super().__init__(fspath(path), reason)
         self.path = fspath(path)
         self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 class CheckpointError(ValueError):

@@ -21,7 +21,7 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     power. A new file gets the permissions of any new file, one that is replaced keeps its own.
     """
     target = Path(os.path.realpath(path))  # a link stays, and leads to the new file
-    permissions = _permissions(target)
+    permissions = replaceable(target)
     meanwhile = target.with_name(f".{target.name[:LONGEST_STEM]}.{secrets.token_hex(8)}.part")
     handle = os.open(meanwhile, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     try:
@@ -36,11 +36,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(meanwhile)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
-def _permissions(target: Path) -> int | None:
-    """Those of the file that is there, if there is one and it may be replaced."""
+def replaceable(target: Path) -> int | None:
+    """The permissions of the file that is there, if there is one and it may be replaced."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def _permissions(target: Path) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes the new name last too; not every file system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

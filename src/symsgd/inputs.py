@@ -90,7 +90,7 @@ def is_mapped(array: Array) -> bool:
         owner = owner.base
     if isinstance(owner, memoryview):
         owner = owner.obj
-    return isinstance(owner, mmap.mmap)
+    return isinstance(owner, mmap.mmap | _core.Mapping)
 
 
 def _not_finite(X: Any, argument: str) -> str:

@@ -28,6 +28,7 @@ class SeedReader:
 
     path: Path
     schema: Schema | None = None
+    dtype: Any = None
     sizes: tuple[int, ...] = (40, 7)
 
     index_shift = 0
@@ -68,6 +69,26 @@ def test_a_format_and_a_type_can_be_asked_for(tmp_path: Path) -> None:
     store = symsgd.data.convert(tmp_path / "a.dat", tmp_path / "a.store", format="seed", dtype="float64", sizes=(9,))
     assert len(store) == 9
     assert store.X.dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", [None, "float64"])
+def test_text_becomes_what_its_reader_reads(tmp_path: Path, dtype: str | None) -> None:
+    first, second = tmp_path / "a.svm", tmp_path / "b.svm"
+    first.write_text("-1 1:0.1 3:2.5\n1 2:1e-9\n" * 30)
+    second.write_text("1 3:0.7\n")
+    store = symsgd.data.convert(first, tmp_path / "a.store", dtype=dtype, n_threads=1)
+    expected = symsgd.data.read_svmlight(first, dtype=dtype or "float32")
+    assert_holds(store, expected)
+    assert store.schema == expected.schema
+    store = symsgd.data.append(tmp_path / "a.store", second)
+    assert store.X.shape == (61, 3)
+    assert store.X.data[-1] == np.dtype(dtype or "float32").type(0.7)  # not rounded on the way
+
+
+def test_a_matrix_in_a_file(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    np.savez(tmp_path / "a.npz", X=X, y=np.arange(20))
+    assert_holds(symsgd.data.convert(tmp_path / "a.npz", tmp_path / "a.store"), Dataset(X, np.arange(20.0)))
 
 
 def test_readers_data_sets_and_stores_are_sources_too(tmp_path: Path) -> None:

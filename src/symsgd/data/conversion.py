@@ -33,6 +33,8 @@ def convert(
     """
     if isinstance(source, str | PathLike) and Path(out).exists() and Path(source).samefile(out):
         raise StoreError(out, "it cannot be converted to itself")
+    if isinstance(source, str | PathLike) and dtype is not None:
+        options["dtype"] = dtype
     reader = reader_for(source, format=format, **options)
     with StoreWriter(out, dtype=dtype) as writer:
         _write(reader, writer)
@@ -48,13 +50,13 @@ def append(
 ) -> Store:
     """Add the rows of ``source`` to the end of the store ``path`` and open it.
 
-    A file is read as those before it were: with the schema of the store. Rows that mean something else are refused.
-    Processes that have the store open keep what they have; those that open it later find all new rows or none. One
-    process may append at a time.
+    A file is read as those before it were: with the schema of the store, and its type. Rows that mean something else
+    are refused. Processes that have the store open keep what they have; those that open it later find all new rows or
+    none. One process may append at a time.
     """
     with StoreWriter(path, append=True) as writer:
         if isinstance(source, str | PathLike):
-            options = {"schema": writer.schema, **options}
+            options = {"schema": writer.schema, "dtype": writer.dtype, **options}
         _write(reader_for(source, format=format, **options), writer)
     return open_store(path)
 

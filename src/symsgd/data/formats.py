@@ -13,6 +13,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from symsgd.data.dataset import Dataset, DatasetReader, Reader, Schema
 from symsgd.data.store import Store, open_store
 from symsgd.data.store.layout import MAGIC
@@ -51,10 +53,12 @@ FORMATS = {
 class StoreReader(DatasetReader):
     """A store as a reader gives it: to write it anew, say, without the gaps that many appends have left.
 
-    It knows what its rows mean, so it has no use for a ``schema``.
+    It knows what its rows mean and gives them as they are, so it has no use for a ``schema`` or a ``dtype``.
     """
 
-    def __init__(self, path: str | PathLike[str], schema: Schema | None = None) -> None:
+    def __init__(
+        self, path: str | PathLike[str], *, schema: Schema | None = None, dtype: npt.DTypeLike | None = None
+    ) -> None:
         super().__init__(open_store(path))
 
 

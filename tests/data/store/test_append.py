@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -192,6 +193,9 @@ def test_files_of_another_kind_are_neither_replaced_nor_appended_to(tmp_path: Pa
     assert path.read_text() == "1 2:3\n" * 20
     with pytest.raises(IsADirectoryError):
         StoreWriter(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe is not a regular file"):
+        StoreWriter(tmp_path / "pipe")
     with pytest.raises(FileNotFoundError):
         StoreWriter(tmp_path / "none", append=True)
 

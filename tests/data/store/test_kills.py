@@ -185,7 +185,7 @@ def test_a_power_cut_at_any_moment_leaves_a_state_that_was_whole(
     write(path, NEW, append=append)
     monkeypatch.setattr(disk, "os", os)
     changes, new = recorder.changes, gather(together(OLD, NEW) if append else NEW)
-    assert sum(change.data is None for change in changes) >= 3
+    assert sum(change.data is None for change in changes) >= (3 if append else 2)
     rng, lengths = np.random.default_rng(0), set()
     for length in range(len(changes) + 1):
         for _ in range(4):
@@ -204,6 +204,6 @@ def test_a_power_cut_at_any_moment_leaves_a_state_that_was_whole(
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_processes_killed_at_random_moments_lose_nothing_that_they_said_was_there() -> None:
     script = Path(__file__).parents[2] / "kill_store.py"
-    done = subprocess.run([sys.executable, str(script), "40"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, str(script), "20"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "40 kills" in done.stdout
+    assert "20 kills" in done.stdout

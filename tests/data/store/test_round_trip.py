@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from store_cases import assert_holds, dense_part, quick_folder, source, sparse_part, weighted, write
 from symsgd.data.dataset import Dataset, DatasetReader, Part, Schema, SparseColumns, gather
 from symsgd.data.store import StoreWriter, open_store
+from symsgd.data.store import writer as writer_module
 from symsgd.data.store.columns import next_length
 from symsgd.errors import StoreError
+from symsgd.inputs import is_mapped
 
 LINUX = sys.platform == "linux"
 
@@ -77,7 +79,7 @@ def test_indices_get_64_bits_when_one_needs_them(tmp_path: Path) -> None:
         writer.add(few)
         writer.commit(Schema("test", wide))
     store = open_store(path)
-    assert store.X.indices.dtype == np.int64
+    assert (store.X.indices.dtype, store.X.indptr.dtype) == (np.int64, np.int64)
     np.testing.assert_array_equal(store.X.indices, np.concatenate([few.rows.indices, many.indices, few.rows.indices]))
     store.verify()
 
@@ -90,13 +92,22 @@ def test_a_shift_beyond_32_bits_makes_indices_wider(tmp_path: Path) -> None:
     assert open_store(tmp_path / "a.store").X.indices.tolist() == [last + 1]
 
 
-def test_indices_have_32_bits_otherwise_and_starts_always_64(tmp_path: Path) -> None:
+def test_starts_get_64_bits_when_there_are_so_many_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = source(sizes=[20_000, 300, 0, 7])
+    monkeypatch.setattr(writer_module, "NARROW", len(known.rows[0].rows.indices) + 5)
+    write(tmp_path / "a.store", known)
+    store = open_store(tmp_path / "a.store")
+    assert (store.X.indices.dtype, store.X.indptr.dtype) == (np.int32, np.int64)
+    assert_holds(store, gather(known))
+
+
+def test_starts_and_indices_have_32_bits_otherwise(tmp_path: Path) -> None:
     part = sparse_part(np.random.default_rng(0), 10, 100)
     with StoreWriter(tmp_path / "a.store") as writer:
         writer.add(replace(part, rows=replace(part.rows, indices=part.rows.indices.astype(np.int64))))
         writer.commit(Schema("test", 100))
     X = open_store(tmp_path / "a.store").X
-    assert (X.indices.dtype, X.indptr.dtype) == (np.int32, np.int64)
+    assert (X.indices.dtype, X.indptr.dtype) == (np.int32, np.int32)
 
 
 def test_a_type_can_be_asked_for(tmp_path: Path) -> None:
@@ -194,6 +205,7 @@ def test_arrays_are_the_file_itself_as_long_as_somebody_has_them(tmp_path: Path,
         begin = array.__array_interface__["data"][0]
         assert any(low <= begin < high for low, high in mappings(path))
         assert not array.flags.writeable
+        assert is_mapped(array)
     assert store.X is X
     y = store.y[10:20]
     expected = y.copy()
@@ -225,6 +237,55 @@ def test_a_store_replaces_one_of_its_name_and_leaves_readers_alone(tmp_path: Pat
     write(path, source(1))
     assert_holds(open_store(path), gather(source(1)))
     assert_holds(old, gather(source(0)))
+
+
+def test_a_link_stays_and_a_store_keeps_its_permissions(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "a.store", tmp_path / "link"
+    link.symlink_to(target)
+    write(link, source(0))
+    target.chmod(0o640)
+    write(link, source(1))
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert_holds(open_store(target), gather(source(1)))
+    assert os.listdir(tmp_path / "folder") == ["a.store"]
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_scipy_and_numpy_compute_with_it(tmp_path: Path, sparse: bool) -> None:
+    known = source(sparse=sparse)
+    write(tmp_path / "a.store", known)
+    X, expected, w = open_store(tmp_path / "a.store").X, gather(known).X, np.arange(30.0)
+    np.testing.assert_array_equal(X @ w, expected @ w)
+    np.testing.assert_array_equal(X.T @ np.ones(47), expected.T @ np.ones(47))
+    for rows in (slice(3, 9), [5, 1, 40], slice(None, None, 7)):
+        a, b = X[rows], expected[rows]
+        np.testing.assert_array_equal(a.toarray() if sparse else a, b.toarray() if sparse else b)
+
+
+def resident(path: Path) -> int:
+    """KiB of the file that this process has in its page table."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    places = [i for i, line in enumerate(lines) if line.endswith(str(path))]
+    return sum(int(next(line for line in lines[i:] if line.startswith("Rss:")).split()[1]) for i in places)
+
+
+@pytest.mark.skipif(not LINUX, reason="reads /proc")
+@pytest.mark.parametrize("sparse", [True, False])
+def test_pages_of_rows_that_are_done_with_are_given_back(tmp_path: Path, sparse: bool) -> None:
+    path = tmp_path / "a.store"
+    write(path, weighted(source(sizes=[20_000], sparse=sparse), [True]))
+    store = open_store(path)
+    store.will_need(0, len(store))
+    store.verify(1)
+    before = resident(path)
+    store.done_with(0, len(store) // 2)
+    assert 0.3 * before < resident(path) < 0.7 * before
+    store.done_with(-5, 2 * len(store))
+    assert resident(path) < 0.1 * before
+    store.done_with(7, 7)
+    assert_holds(store, gather(weighted(source(sizes=[20_000], sparse=sparse), [True])))
 
 
 def test_extents_waste_little_and_stay_few() -> None:

@@ -22,8 +22,8 @@ def next_length(capacity: int) -> int:
     """How long the next extent of an array should be.
 
     An eighth of the array, so that at most as much is allocated in vain; but not more than 8 MiB, or, from 2 GiB on, a
-    256th. Every extent is a mapping of the reader's, which takes some microseconds, and of which a process may have some
-    65,000: an array of a terabyte has two thousand.
+    256th. Every extent is a mapping of the reader's, which takes some microseconds, and of which a process may have
+    some 65,000: an array of a terabyte has two thousand.
     """
     return round_up(max(UNIT, min(capacity // 8, max(1 << 23, capacity >> 8))))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from symsgd.data.store.layout import MAGIC, SUPERBLOCK_OFFSETS, UNIT, LayoutError, Superblock, round_up
 from symsgd.errors import StoreError
+from symsgd.files import replaceable, sync_folder
 
 
 class WritableFile(ABC):
@@ -64,8 +65,9 @@ class NewFile(WritableFile):
     """A store in the making, under a hidden name beside its own."""
 
     def __init__(self, path: Path) -> None:
-        _check_replaceable(path)
-        self._hidden = path.with_name(f".{path.name}.partial")
+        self._target = Path(os.path.realpath(path))  # a link stays, and leads to the new store
+        self._permissions = _replaceable_store(self._target)
+        self._hidden = self._target.with_name(f".{self._target.name}.partial")
         super().__init__(path, _open_locked(self._hidden, os.O_RDWR | os.O_CREAT, path), UNIT)
         self._published = False
         try:
@@ -77,12 +79,13 @@ class NewFile(WritableFile):
     def commit(self, superblock: Superblock) -> None:
         for offset in SUPERBLOCK_OFFSETS:
             self.write(superblock.pack(), offset)
+        if self._permissions is not None:
+            os.fchmod(self._descriptor, self._permissions)
         self.sync()
         with self._nobody_appends_to_the_old():
-            os.replace(self._hidden, self.path)
+            os.replace(self._hidden, self._target)
         self._published = True
-        with _closing(os.open(self.path.parent, os.O_RDONLY)) as folder:
-            _sync(folder)
+        sync_folder(self._target.parent)
 
     def abandon(self) -> None:
         if not self._published:
@@ -91,7 +94,7 @@ class NewFile(WritableFile):
     def _nobody_appends_to_the_old(self) -> AbstractContextManager[object]:
         """What is appended to the store that is about to be replaced would be lost; so wait for it, and shut it out."""
         try:
-            return _closing(_open_locked(self.path, os.O_RDONLY, self.path, wait=True))
+            return _closing(_open_locked(self._target, os.O_RDONLY, self.path, wait=True))
         except FileNotFoundError:
             return nullcontext()
 
@@ -188,14 +191,15 @@ def _closing(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _check_replaceable(path: Path) -> None:
-    """A mistaken name must not cost anybody a file of another kind."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:  # a folder is refused here, by the system and in its words
-        beginning = file.read(len(MAGIC))
-    if beginning and beginning != MAGIC:
-        raise StoreError(path, "it exists and is not a store, so it is not replaced")
+def _replaceable_store(path: Path) -> int | None:
+    """The permissions of the store that is there, if one is. A mistaken name must not cost anybody another file."""
+    permissions = replaceable(path)
+    if permissions is not None:
+        with path.open("rb") as file:
+            beginning = file.read(len(MAGIC))
+        if beginning not in (b"", MAGIC):
+            raise StoreError(path, "it exists and is not a store, so it is not replaced")
+    return permissions
 
 
 def _sync(descriptor: int) -> None:

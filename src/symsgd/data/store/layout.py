@@ -33,7 +33,7 @@ BIG_ENDIAN = 0x04030201  # what LITTLE_ENDIAN looks like if a machine of the oth
 SUPERBLOCK_OFFSETS = (0, 4096)
 
 ARRAY_TYPES = {
-    "starts": ("int64",),
+    "starts": ("int32", "int64"),
     "indices": ("int32", "int64"),
     "values": ("float32", "float64"),
     "y": ("float64",),
@@ -245,8 +245,12 @@ def _check_counts(table: Table) -> None:
         raise LayoutError(
             f"it has {table.n_entries} numbers in {table.n_rows} dense rows of {table.n_features} features"
         )
-    if table.sparse and table.n_features > 1 << 31 and table.arrays["indices"].dtype.itemsize == 4:
-        raise LayoutError(f"it has {table.n_features} features, but its indices have 32 bits")
+    if table.sparse:
+        starts, indices = (table.arrays[name].dtype.itemsize for name in ("starts", "indices"))
+        if table.n_features > 1 << 31 and indices == 4:
+            raise LayoutError(f"it has {table.n_features} features, but its indices have 32 bits")
+        if starts < indices:
+            raise LayoutError("its starts have 32 bits, but its indices have 64")
     for name, array in table.arrays.items():
         needed = table.n_bytes(name)
         last = array.extents[-1].length if array.extents else 0

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from symsgd import _core
 from symsgd.data.dataset import Schema
 from symsgd.data.store.disk import newest_superblock, read_all
-from symsgd.data.store.layout import LayoutError, StoredArray, Superblock, Table, checksum, from_json, used
+from symsgd.data.store.layout import Extent, LayoutError, StoredArray, Superblock, Table, checksum, from_json, used
 from symsgd.data.store.summary import Summary
 from symsgd.data.store.verify import verify_arrays
 from symsgd.errors import StoreError
@@ -46,29 +46,27 @@ class Store:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         self._verdict: StoreError | bool = False
+        self._mappings: dict[str, Any] = {}
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             superblock = newest_superblock(descriptor, self.path)
             self._table = table = read_table(lambda n, at: read_all(descriptor, n, at), superblock, self.path)
-            self._schema = read_all(descriptor, table.schema.length, table.schema.offset)
-            if checksum(self._schema) != table.schema.checksum:
-                raise StoreError(self.path, f"its schema, at byte {table.schema.offset}, is damaged")
-            self._arrays = {
-                name: self._map(descriptor, stored, table.n_bytes(name)) for name, stored in table.arrays.items()
-            }
+            self._schema = read_checked(lambda n, at: read_all(descriptor, n, at), table.schema, "schema", self.path)
+            for name, stored in table.arrays.items():
+                self._mappings[name] = self._map(descriptor, stored, table.n_bytes(name))
         finally:
             os.close(descriptor)
         self.generation = superblock.generation
         self.nbytes = superblock.end
+        self._arrays = {name: np.frombuffer(self._mappings[name], a.dtype) for name, a in table.arrays.items()}
         if table.sparse and (self._arrays["starts"][0], self._arrays["starts"][-1]) != (0, table.n_entries):
             raise StoreError(self.path, f"its array 'starts' is damaged: it does not go from 0 to {table.n_entries}")
 
-    def _map(self, descriptor: int, stored: StoredArray, n_bytes: int) -> Array:
-        if n_bytes == 0:
-            return np.zeros(0, stored.dtype)
-        extents = [(extent.offset, length) for extent, length in used(stored.extents, n_bytes)]
+    def _map(self, descriptor: int, stored: StoredArray, n_bytes: int) -> _core.Mapping:
         try:
-            return _core.map_extents(descriptor, extents).view(stored.dtype)
+            return _core.Mapping(
+                descriptor, [(place.offset, length) for place, length in used(stored.extents, n_bytes)]
+            )
         except ValueError as error:
             raise StoreError(self.path, f"it is cut short: {error}") from None
 
@@ -88,7 +86,7 @@ class Store:
 
     def close(self) -> None:
         """Let go of the arrays. Their memory is unmapped when nobody else has them."""
-        self._arrays = {}
+        self._arrays, self._mappings = {}, {}
         self.__dict__.pop("X", None)
 
     @property
@@ -119,15 +117,7 @@ class Store:
     @cached_property
     def schema(self) -> Schema:
         """What columns and labels mean."""
-        try:
-            schema = Schema.from_json(from_json(self._schema, "schema"))
-        except (LayoutError, TypeError, ValueError) as error:
-            raise StoreError(self.path, f"its schema is malformed: {error}") from None
-        if schema.n_features != self._table.n_features:
-            raise StoreError(
-                self.path, f"its schema has {schema.n_features} features, and its rows have {self._table.n_features}"
-            )
-        return schema
+        return parse_schema(self._schema, self._table, self.path)
 
     @property
     def y(self) -> Array:
@@ -158,14 +148,36 @@ class Store:
 
         What passed once is not read again.
         """
+        arrays = {name: self._array(name) for name in self._table.arrays}
         if self._verdict is False:
             try:
-                verify_arrays(self._table, self._arrays, self.path, resolve_threads(n_threads, "n_threads"))
+                verify_arrays(self._table, arrays, self.path, resolve_threads(n_threads, "n_threads"))
                 self._verdict = True
             except StoreError as error:
                 self._verdict = error
         if isinstance(self._verdict, StoreError):
             raise self._verdict
+
+    def will_need(self, begin: int, end: int) -> None:
+        """Ask the system to read the rows from ``begin`` to ``end`` ahead. Returns at once."""
+        self._advise(begin, end, wanted=True)
+
+    def done_with(self, begin: int, end: int) -> None:
+        """Give the pages of these rows back to the system; they are read again if somebody looks."""
+        self._advise(begin, end, wanted=False)
+
+    def _advise(self, begin: int, end: int, wanted: bool) -> None:
+        begin, end = max(0, begin), min(end, len(self))
+        if begin >= end:
+            return
+        if self._table.sparse:
+            starts = self._array("starts")
+            entries = int(starts[begin]), int(starts[end])
+        else:
+            entries = begin * self.shape[1], end * self.shape[1]
+        for name, array in self._arrays.items():
+            first, last = entries if name in ("indices", "values") else (begin, end)
+            self._mappings[name].advise(first * array.itemsize, last * array.itemsize, wanted)
 
     def _array(self, name: str) -> Array:
         if not self._arrays:
@@ -175,11 +187,27 @@ class Store:
 
 def read_table(read: Callable[[int, int], bytes], superblock: Superblock, path: Path) -> Table:
     """The table of contents that a superblock speaks of; ``read`` gives so many bytes at an offset."""
-    place = superblock.table
-    data = read(place.length, place.offset)
-    if checksum(data) != place.checksum:
-        raise StoreError(path, f"its table of contents, at byte {place.offset}, is damaged")
+    data = read_checked(read, superblock.table, "table of contents", path)
     try:
         return Table.unpack(data, superblock.end)
     except LayoutError as error:
         raise StoreError(path, str(error)) from None
+
+
+def read_checked(read: Callable[[int, int], bytes], place: Extent, what: str, path: Path) -> bytes:
+    """The bytes of an extent, if they are those that were written."""
+    data = read(place.length, place.offset)
+    if checksum(data) != place.checksum:
+        raise StoreError(path, f"its {what}, at byte {place.offset}, is damaged")
+    return data
+
+
+def parse_schema(data: bytes, table: Table, path: Path) -> Schema:
+    """The schema, if it is one of such rows."""
+    try:
+        schema = Schema.from_json(from_json(data, "schema"))
+    except ValueError as error:
+        raise StoreError(path, f"its schema is malformed: {error}") from None
+    if schema.n_features != table.n_features:
+        raise StoreError(path, f"its schema has {schema.n_features} features, and its rows have {table.n_features}")
+    return schema

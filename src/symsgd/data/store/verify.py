@@ -47,12 +47,14 @@ def verify_arrays(table: Table, arrays: Mapping[str, Array], path: Path, n_threa
     def problem(stretch: _Stretch) -> str | None:
         return _problem(stretch, arrays[stretch.name], table)
 
-    with ThreadPoolExecutor(n_threads) as pool:
+    pool = ThreadPoolExecutor(n_threads)
+    try:
         for stretch, found in zip(stretches, pool.map(problem, stretches), strict=True):
             if found is not None:
-                pool.shutdown(cancel_futures=True)
                 where = f"bytes {stretch.extent.offset} to {stretch.extent.offset + stretch.end - stretch.begin}"
                 raise StoreError(path, f"its array {stretch.name!r} is damaged: {found} ({where} of the file)")
+    finally:
+        pool.shutdown(cancel_futures=True)  # after damage or Ctrl-C nobody waits for the rest
 
 
 def _problem(stretch: _Stretch, array: Array, table: Table) -> str | None:

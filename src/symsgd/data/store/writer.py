@@ -20,14 +20,14 @@ import numpy.typing as npt
 from symsgd.data.dataset import Part, Schema, SparseColumns
 from symsgd.data.store.columns import CHUNK, Column
 from symsgd.data.store.disk import GrowingFile, NewFile, WritableFile
-from symsgd.data.store.layout import Extent, Superblock, Table, checksum, from_json, to_json
-from symsgd.data.store.reader import read_table
+from symsgd.data.store.layout import Extent, Superblock, Table, checksum, to_json
+from symsgd.data.store.reader import parse_schema, read_checked, read_table
 from symsgd.data.store.summary import NOTHING
 from symsgd.errors import StoreError
 
 Array = npt.NDArray[Any]
 
-INT32 = np.iinfo(np.int32)
+NARROW = np.iinfo(np.int32).max  # starts and indices have 32 bits while they fit, as SciPy's have
 
 
 class StoreWriter:
@@ -64,13 +64,13 @@ class StoreWriter:
         self._file = file = GrowingFile(self.path)
         try:
             table = read_table(file.read, file.superblock, self.path)
-            self._schema = Schema.from_json(from_json(file.read(table.schema.length, table.schema.offset), "schema"))
+            self._schema = parse_schema(read_checked(file.read, table.schema, "schema", self.path), table, self.path)
             for name, stored in table.arrays.items():
                 self._columns[name] = Column.reopen(name, stored, table.n_bytes(name), file)
         except BaseException:
             self.close()
             raise
-        self._dtype = table.arrays["values"].dtype
+        self._dtype = _value_type(table.arrays["values"].dtype)
         self._sparse, self._width = table.sparse, table.n_features
         self._rows, self._entries, self._first_entry = table.n_rows, table.n_entries, table.n_entries
         self._summary, self._notes = table.summary, table.notes
@@ -80,6 +80,11 @@ class StoreWriter:
     def schema(self) -> Schema | None:
         """Of the rows there are already; ``None`` for a new store."""
         return self._schema
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """Of the values; ``None`` for a new store whose first part is to decide."""
+        return self._dtype
 
     def __len__(self) -> int:
         return self._rows
@@ -156,7 +161,7 @@ class StoreWriter:
         self._sparse = isinstance(rows, SparseColumns)
         if isinstance(rows, SparseColumns):
             self._dtype = _value_type(rows.values.dtype) if self._dtype is None else self._dtype
-            self._column("starts").write(np.zeros(1, np.int64))
+            self._column("starts").write(np.zeros(1, np.int32))
             self._column("indices")
         else:
             if rows.ndim != 2:
@@ -168,7 +173,7 @@ class StoreWriter:
 
     def _column(self, name: str) -> Column:
         if name not in self._columns:
-            types: dict[str, Any] = {"starts": np.int64, "indices": np.int32, "values": self._dtype}
+            types: dict[str, Any] = {"starts": np.int32, "indices": np.int32, "values": self._dtype}
             self._columns[name] = Column(name, np.dtype(types.get(name, np.float64)), self._open_file())
         return self._columns[name]
 
@@ -179,6 +184,8 @@ class StoreWriter:
             self._lowest = min(self._lowest, int(indices.min())) if self._highest >= 0 else int(indices.min())
             self._highest = max(self._highest, int(indices.max()))
             self._make_room_for(self._highest)
+        if self._entries + len(indices) > NARROW:
+            self._widen("starts")
         self._columns["starts"].write(rows.starts[1:] + self._entries)
         self._columns["indices"].write(indices)
         self._add_values(rows.values)
@@ -206,9 +213,13 @@ class StoreWriter:
             column.write(np.ones(min(CHUNK, n_rows - begin)))
 
     def _make_room_for(self, index: int) -> None:
-        column = self._columns["indices"]
-        if index > INT32.max and column.dtype.itemsize == 4:
-            self._columns["indices"] = column.widened(np.dtype(np.int64))
+        if index > NARROW:
+            self._widen("indices")
+            self._widen("starts")  # which are never narrower: the core and SciPy know no such rows
+
+    def _widen(self, name: str) -> None:
+        if self._columns[name].dtype.itemsize == 4:
+            self._columns[name] = self._columns[name].widened(np.dtype(np.int64))
 
     def _put_indices_right(self, shift: int, n_features: int) -> None:
         if not self._sparse or self._highest < 0:
