@@ -92,6 +92,12 @@ def test_numbers_are_read_exactly(kept: str, read: str) -> None:
     assert read_matrix(np.ones((2, 2), kept)).X.dtype == read
 
 
+def test_archives_are_known_by_what_they_hold(tmp_path: Path) -> None:
+    with (tmp_path / "no suffix").open("wb") as file:
+        np.savez(file, X=X, y=Y)
+    assert read_matrix(tmp_path / "no suffix").y.tolist() == Y.tolist()
+
+
 def test_without_labels_there_are_none() -> None:
     assert np.isnan(read_matrix(X).y).all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from os import PathLike
@@ -100,7 +101,7 @@ class MatrixReader:
         source = self._source
         if not isinstance(source, Path):
             return _in_memory(source, self._error), {}
-        if source.suffix != ".npz":
+        if source.suffix != ".npz" and not zipfile.is_zipfile(source):
             return _Dense(open_npy(source), self._error), {}
         members = opened.enter_context(open_npz(source))
         if members.keys() >= SPARSE_KEYS:

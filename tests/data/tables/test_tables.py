@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.preprocessing import OneHotEncoder
 
+from symsgd.data import append, convert
 from symsgd.data.dataset import Dataset, Schema, SparseColumns, gather
 from symsgd.data.tables import CsvReader, ParquetReader, feature_name, read_csv, read_parquet
 
@@ -364,6 +365,16 @@ def test_readers_give_what_a_store_takes(table: Path) -> None:
     assert part.rows.indices.dtype == np.int32
     assert part.y.dtype == np.float64
     assert reader.index_shift == 0
+
+
+def test_tables_go_into_stores_and_the_next_file_after_them(table: Path, tmp_path: Path) -> None:
+    store = convert(write(FRAME, table), tmp_path / "t.store", label="bought")
+    np.testing.assert_array_equal(store.X.toarray(), dense(read(table, label="bought")))
+    assert store.schema.feature_names == NAMES
+    store = append(tmp_path / "t.store", write(FRAME.iloc[::-1].assign(city="Rome"), tmp_path / "next.csv"))
+    assert store.X.shape == (8, len(NAMES))
+    np.testing.assert_array_equal(store.X[4:, :3].toarray(), store.X[:4, :3].toarray()[::-1])
+    assert store.X[4:, NAMES.index("city=Paris")].nnz == 0
 
 
 def test_gzip_and_xz_of_the_standard_library(tmp_path: Path) -> None:
