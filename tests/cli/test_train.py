@@ -1,0 +1,240 @@
+"""`symsgd train`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symsgd
+from cli_cases import F, N, good, numbers, rows, run, three_labels, two_labels, write
+from symsgd import losses, penalties, schedules, strategies
+from symsgd.combiners import Curvature, Projected
+from symsgd.data import Schema
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    return two_labels(tmp_path / "two.svm")
+
+
+def test_it_is_the_training_that_python_does(two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "model", "--seed", 3, "--passes", 4, "--alpha", 0.01)
+    model = symsgd.load(tmp_path / "model")
+    X, score = rows()
+    X.data = np.array([float(f"{own:.6g}") for own in X.data])
+    same = symsgd.train(
+        X.astype(np.float32), np.sign(score), penalty=penalties.L2(0.01), schedule=schedules.Optimal(0.01),
+        n_passes=4, seed=3,
+    )  # fmt: skip
+    np.testing.assert_array_equal(model.coef_, same.coef)
+    assert isinstance(model, symsgd.SGDClassifier)
+    assert model.classes_.tolist() == [-1, 1]
+    assert model.classes_.dtype == np.int64
+    assert model.schema_ == Schema("svmlight", F, options={"base": 1})
+
+
+@pytest.mark.parametrize(
+    ("make", "loss", "kind", "why"),
+    [
+        (two_labels, "log_loss", symsgd.SGDClassifier, "2 labels"),
+        (three_labels, "log_loss", symsgd.SGDClassifier, "3 labels, all of them whole numbers"),
+        (numbers, "squared_error", symsgd.SGDRegressor, "600 different numbers"),
+    ],
+)
+def test_the_loss_follows_from_the_targets(make: Any, loss: str, kind: type, why: str, tmp_path: Path) -> None:
+    outcome = good("train", make(tmp_path / "data"), "-o", tmp_path / "model")
+    assert f"symsgd: loss: {loss} ({why}" in outcome.err
+    model = symsgd.load(tmp_path / "model")
+    assert type(model) is kind
+    assert model.loss == loss
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        (["--step-size", 0.5], {"learning_rate": "constant", "eta0": 0.5}),
+        (["--schedule", "invscaling", "--step-size", 2, "--power", 0.1], {"eta0": 2.0, "power_t": 0.1}),
+        (["--penalty", "none"], {"penalty": None}),
+        (["--penalty", "elasticnet", "--l1-ratio", 0.5], {"penalty": "elasticnet", "l1_ratio": 0.5}),
+        (["--no-intercept", "--average"], {"fit_intercept": False, "average": True}),
+        (["--class-weight", "balanced"], {"class_weight": "balanced"}),
+        (["--class-weight", "-1=2.5"], {"class_weight": {-1: 2.5}}),
+        (["--strategy", "hogwild", "--threads", 2], {"strategy": "hogwild", "n_jobs": 2}),
+        (["--strategy", "mr-symsgd", "--k", 3, "--block-size", 9], {"strategy": strategies.MapReduce(Projected(3), 9)}),
+        (
+            ["--strategy", "mr-symsgd", "--combiner", "curvature", "--block-size", "auto"],
+            {"strategy": strategies.MapReduce(Curvature(), "auto")},
+        ),
+        (["--loss", "hinge", "--schedule", "pa1"], {"loss": "hinge", "learning_rate": "pa1"}),
+    ],
+)  # fmt: skip
+def test_options_are_parameters(options: list[Any], parameters: dict[str, Any], two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "model", *options)
+    own = symsgd.load(tmp_path / "model").get_params()
+    assert {name: own[name] for name in parameters} == parameters
+
+
+def test_class_weights_count(two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "plain", "--loss", "hinge")
+    good("train", two, "-o", tmp_path / "weighted", "--loss", "hinge", "--class-weight", "1=50,-1=0.1")
+    text = two.read_text().encode()
+    ones = [good("predict", tmp_path / own, "-", given=text).out.split().count("1") for own in ("plain", "weighted")]
+    assert ones[1] > ones[0]
+
+
+def test_one_class(two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "model", "--loss", "one_class", "--nu", 0.1)
+    model = symsgd.load(tmp_path / "model")
+    assert isinstance(model, symsgd.SGDOneClassSVM)
+    assert model.nu == 0.1
+
+
+def test_json_says_it_all(two: Path, tmp_path: Path) -> None:
+    arguments = ("train", two, "-o", tmp_path / "model", "--holdout", 0.25, "--passes", 3, "--json")
+    told = json.loads(good(*arguments).out)
+    assert (told["rows"], told["features"], told["loss"]) == (N, F, "log_loss")
+    assert [record["rows"] for record in told["passes"]] == [N * 3 // 4] * 3
+    assert told["scores"]["held-out rows"].keys() == {"AUC", "log loss", "accuracy"}
+    last = told["passes"][-1]["validation_score"]
+    assert last == pytest.approx(told["scores"]["held-out rows"]["accuracy"])
+
+
+def test_quiet_says_nothing(two: Path, tmp_path: Path) -> None:
+    outcome = good("train", two, "-o", tmp_path / "model", "--quiet")
+    assert (outcome.out, outcome.err) == ("", "")
+
+
+def test_verbose_lets_the_log_speak(two: Path, tmp_path: Path) -> None:
+    assert f"symsgd: training {N} rows x {F} features" in good("train", two, "-o", tmp_path / "m", "--verbose").err
+
+
+def test_cross_validation(tmp_path: Path) -> None:
+    outcome = good("train", numbers(tmp_path / "data"), "-o", tmp_path / "model", "--cv", 3, "--step-size", 0.1)
+    assert outcome.err.count("symsgd: part ") == 3
+    assert "cross-validation: R² 0.9" in outcome.out
+    assert symsgd.load(tmp_path / "model").result_.passes[0].rows == N  # the model itself has seen all rows
+
+
+def test_early_stopping_stops(two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "model", "--early-stopping", "--step-size", 0.5)
+    result = symsgd.load(tmp_path / "model").result_
+    assert result.converged
+    assert result.n_passes < 1000
+    assert result.passes[0].rows == N * 9 // 10
+
+
+def test_a_model_goes_on(two: Path, tmp_path: Path) -> None:
+    settings = ("--loss", "modified_huber", "--alpha", 0.003, "--average", "--seed", 4, "--passes", 2)
+    good("train", two, "-o", tmp_path / "first", *settings)
+    good("train", two, "-o", tmp_path / "second", "-i", tmp_path / "first", "--seed", 5)
+    first, second = symsgd.load(tmp_path / "first"), symsgd.load(tmp_path / "second")
+    assert second.get_params() == first.get_params() | {"random_state": 5}
+    assert second.t_ == 4 * N + 1
+    X, score = rows()
+    X.data = np.array([float(f"{own:.6g}") for own in X.data])
+    expected = symsgd.train(
+        X.astype(np.float32), np.sign(score), **first.train_options(), seed=5, init=first.as_start()
+    )  # fmt: skip
+    np.testing.assert_array_equal(second.coef_, expected.average_coef)
+
+
+def test_the_next_file_is_read_as_the_first(two: Path, tmp_path: Path) -> None:
+    """A file whose greatest feature is smaller, and one with more features than the model knows."""
+    good("train", two, "-o", tmp_path / "model")
+    (tmp_path / "narrow").write_text("1 1:0.5 3:1\n-1 2:1\n")
+    (tmp_path / "wide").write_text(f"1 1:0.5 {F + 7}:1\n-1 2:1\n")
+    good("train", tmp_path / "narrow", "-i", tmp_path / "model", "-o", tmp_path / "model")
+    outcome = good("train", tmp_path / "wide", "-i", tmp_path / "model", "-o", tmp_path / "model")
+    assert "ignored" in outcome.err
+    assert symsgd.load(tmp_path / "model").n_features_in_ == F
+
+
+def test_a_configuration_gives_what_the_line_does_not(two: Path, tmp_path: Path) -> None:
+    (tmp_path / "best.toml").write_text('step-size = 0.25\npasses = 2\nloss = "hinge"\n')
+    (tmp_path / "best.json").write_text('{"step_size": 0.25, "passes": 2, "loss": "hinge"}')
+    for name in ("best.toml", "best.json"):
+        good("train", two, "-o", tmp_path / "model", "--config", tmp_path / name, "--passes", 3)
+        model = symsgd.load(tmp_path / "model")
+        assert (model.eta0, model.learning_rate, model.loss, model.max_iter) == (0.25, "constant", "hinge", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--loss", "hing"], 2, "'hing' is not one of"),
+        (["--step-size", "0"], 2, "0.0 is not in the range x>0"),
+        (["--k", 3], 2, "say which: --strategy"),
+        (["--strategy", "mr-symsgd", "--combiner", "mean", "--k", 3], 2, "--k is no part of --combiner mean"),
+        (["--strategy", "hogwild", "--block-size", 3], 2, "--block-size is no part of --strategy hogwild"),
+        (["--strategy", "averaging", "--k", 3], 2, "--k is no part of --strategy averaging"),
+        (["--strategy", "mr-symsgd", "--block-size", "few"], 2, "'few' is not a valid"),
+        (["--loss", "huber", "--class-weight", "balanced"], 2, "--class-weight does not go with --loss huber"),
+        (["--class-weight", "7=1"], 1, "'7=1'; accepted is LABEL=WEIGHT"),
+        (["--class-weight", "1=heavy"], 1, "'heavy' is not a number"),
+        (["--strategy", "hogwild", "--average"], 1, "strategy='hogwild' does not work with average"),
+        (["--loss", "one_class", "--holdout", 0.1], 1, "no targets to score held-out rows by"),
+        (["-i", "nothing"], 1, "nothing: No such file or directory"),
+        (["--cv", 10_000], 1, "--cv 10000 needs at least as many rows"),
+        (["--config", "nothing"], 2, "nothing: No such file or directory"),
+        (["--loss", "squared_error", "--step-size", 1e30], 1, "smaller step size"),
+    ],
+)
+def test_mistakes_are_named(arguments: list[Any], code: int, message: str, two: Path, tmp_path: Path) -> None:
+    outcome = run("train", two, "-o", tmp_path / "model", *arguments)
+    assert outcome.code == code
+    assert message in outcome.err
+    assert outcome.out == ""
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("", "no rows"), ("1 1:1\n1 2:1\n", "greater than one; got 1 class"), ("1 1:nan\n-1 2:1\n", "NaN")],
+)
+def test_bad_rows_are_named(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text(content)
+    outcome = run("train", tmp_path / "data", "-o", tmp_path / "model")
+    assert outcome.code == 1
+    assert message in outcome.error
+
+
+def test_a_configuration_with_a_mistake_is_named(two: Path, tmp_path: Path) -> None:
+    for content, message in {"stepsize = 1": "has 'stepsize', which is no option", "a = = b": "neither TOML"}.items():
+        (tmp_path / "best.toml").write_text(content)
+        outcome = run("train", two, "-o", tmp_path / "model", "--config", tmp_path / "best.toml")
+        assert outcome.code == 2
+        assert message in " ".join(outcome.err.split())
+
+
+def test_a_model_of_another_kind_cannot_go_on(two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "model")
+    outcome = run("train", two, "-o", tmp_path / "other", "-i", tmp_path / "model", "--loss", "huber")
+    assert outcome.code == 2
+    assert "--loss huber cannot continue a model of the kind SGDClassifier" in outcome.err
+    symsgd.save(symsgd.train(np.eye(2), [0, 1]), tmp_path / "result")
+    assert "holds a Result" in run("train", two, "-o", tmp_path / "other", "-i", tmp_path / "result").error
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    outcome = run("train", tmp_path / "nothing", "-o", tmp_path / "model", "--debug")
+    assert outcome.code == 1
+    assert "Traceback" in outcome.err
+    assert outcome.error.startswith("symsgd: error: ")
+
+
+def test_every_choice_of_python_is_one_here(two: Path, tmp_path: Path) -> None:
+    for loss in losses.LOSSES:
+        good("train", two, "-o", tmp_path / "model", "--loss", loss, "--passes", 1, "-q")
+    for strategy in strategies.STRATEGIES:
+        good("train", two, "-o", tmp_path / "model", "--strategy", strategy, "--threads", 2, "--step-size", 0.1, "-q")
+
+
+def test_labels_that_count_from_zero(tmp_path: Path) -> None:
+    X, score = rows()
+    outcome = good("train", write(tmp_path / "data", X, score > 0), "-o", tmp_path / "model")
+    assert "2 labels" in outcome.err
+    assert symsgd.load(tmp_path / "model").classes_.tolist() == [0, 1]
