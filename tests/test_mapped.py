@@ -13,8 +13,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 import symsgd
-from symsgd import schedules, train
+from symsgd import SGDClassifier, schedules, train
 from symsgd.combiners import Curvature, Exact, Projected
+from symsgd.data import Dataset, Schema
+from symsgd.errors import StoreError
 from symsgd.inputs import is_mapped
 from symsgd.strategies import AllReduce, Async, Averaging, MapReduce, Sequential
 
@@ -144,3 +146,67 @@ def test_no_copy_of_the_rows_is_kept(strategy: str, tmp_path: Path) -> None:
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     kept, size = map(float, printed.split())
     assert kept < size / 4
+
+
+# Stores
+
+
+def stored(X: Any, y: Any, path: Path, sample_weight: Any = None) -> Any:
+    symsgd.data.convert(Dataset(X, y, sample_weight, Schema("matrix", X.shape[1])), path)
+    return symsgd.data.open(path)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+@pytest.mark.parametrize(("strategy", "n_threads"), STRATEGIES, ids=lambda case: getattr(case, "name", str(case)))
+def test_a_store_is_trained_as_its_rows_are(strategy: Any, n_threads: int, dense: bool, tmp_path: Path) -> None:
+    X = rows(dense)
+    y = labels(X)
+    choices = {"strategy": strategy, "n_threads": n_threads, "n_passes": 3, "schedule": schedules.Constant(0.05)}
+    store = stored(X, y, tmp_path / "rows.store")
+    result, expected = train(store, **choices), train(X, y, **choices)
+    assert_array_equal(result.coef, expected.coef)
+    assert_array_equal(result.decision(store), expected.decision(X))
+    assert_array_equal(train(store.X, store.y, **choices).coef, expected.coef)
+
+
+def test_a_store_has_targets_and_weights_of_its_own(tmp_path: Path) -> None:
+    X = rows(True)
+    y, weights = labels(X), np.random.default_rng(2).uniform(0, 2, ROWS)
+    store = stored(X, y, tmp_path / "rows.store", weights)
+    assert_array_equal(train(store, n_passes=1).coef, train(X, y, sample_weight=weights, n_passes=1).coef)
+    ones = np.ones(ROWS)
+    given = train(store, -y, sample_weight=ones, n_passes=1)
+    assert_array_equal(given.coef, train(X, -y, sample_weight=ones, n_passes=1).coef)
+
+
+def test_rows_without_labels_are_refused(tmp_path: Path) -> None:
+    X = rows(True)
+    y = labels(X)
+    y[[3, 5]] = np.nan
+    store = stored(X, y, tmp_path / "rows.store")
+    with pytest.raises(ValueError, match="2 of its 20011 rows have no label"):
+        train(store)
+    train(store, loss="one_class", n_passes=1)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
+def test_a_damaged_store_is_not_trained(dense: bool, tmp_path: Path) -> None:
+    X = rows(dense)
+    path = tmp_path / "rows.store"
+    stored(X, labels(X), path).close()
+    values = X.data if sp.issparse(X) else X.ravel()
+    content = bytearray(path.read_bytes())
+    at = content.index(values[50:58].tobytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="values"):
+        train(symsgd.data.open(path))
+
+
+def test_estimators_take_the_rows_of_a_store(tmp_path: Path) -> None:
+    X = rows(False)
+    y = labels(X)
+    store = stored(X, y, tmp_path / "rows.store")
+    ours = SGDClassifier(max_iter=3, tol=None, random_state=0).fit(store.X, store.y)
+    assert_array_equal(ours.coef_, SGDClassifier(max_iter=3, tol=None, random_state=0).fit(X, y).coef_)
+    assert_array_equal(ours.predict(store.X), ours.predict(X))

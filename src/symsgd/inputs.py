@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from symsgd import _core
+from symsgd.data.store import Store
 
 Array = npt.NDArray[Any]
 
@@ -61,7 +62,8 @@ class Data:
 
 
 def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = False) -> Data:
-    """``X`` as rows for the core; ValueError with the reason if it cannot be."""
+    """``X`` as rows for the core; ValueError with the reason if it cannot be. A store is known by its checksums."""
+    store, X = (X, X.X) if isinstance(X, Store) else (None, X)
     if sp.issparse(X):
         X = _as_csr(X, argument)
         rows = _core.sparse_rows(X.indptr, X.indices, X.data, X.shape[1])
@@ -74,7 +76,11 @@ def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = 
             f"{argument} has {n_rows} sample(s) and {n_features} feature(s), shape=({n_rows}, {n_features}), "
             "while a minimum of 1 of each is required."
         )
-    finite, increasing, damage = _core.check_rows(rows, n_threads)
+    if store is not None:
+        store.verify(n_threads)
+        finite, increasing, damage = store.summary.finite, store.summary.canonical, ""
+    else:
+        finite, increasing, damage = _core.check_rows(rows, n_threads)
     if damage:
         raise ValueError(f"{argument} is a damaged CSR matrix: {damage}")
     if not finite:

@@ -20,10 +20,11 @@ from symsgd import _core, losses, penalties, schedules, strategies
 from symsgd._choices import check_count, check_number
 from symsgd.callbacks import Callback, CallbackLike, PassRecord, as_callbacks
 from symsgd.checkpoints import Checkpoint, Checkpoints, fingerprint
+from symsgd.data.store import Store
 from symsgd.errors import DivergenceError, TrainingInterrupted
 from symsgd.inputs import Array, check_data, decide, dense, without_repeats
 from symsgd.judging import EarlyStopping, Judge
-from symsgd.losses import Loss
+from symsgd.losses import Loss, OneClass
 from symsgd.penalties import Penalty
 from symsgd.problem import Problem, Rule
 from symsgd.schedules import Adaptive, Schedule
@@ -120,7 +121,8 @@ def train(
 
     Parameters
     ----------
-    X : CSR matrix or array of shape (rows, features), float32 or float64, used in place
+    X : CSR matrix or array of shape (rows, features), float32 or float64, used in place; or a store
+        (:func:`symsgd.data.open`), which has targets and weights of its own and may be larger than the memory
     y : targets. For the margin losses (log_loss, hinge, …) labels of any kind, two or more of them; for the others
         numbers. Not used by the one-class loss.
     loss, penalty, schedule, strategy : a name, or an instance from the module of that name
@@ -161,6 +163,8 @@ def train(
         check_number("tol", tol, at_least=0.0)
     if init is not None:
         _check_start(init)
+    if isinstance(X, Store):
+        y, sample_weight = _targets_of_store(X, y, sample_weight, rule.loss)
     data = check_data(X, threads)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
     expected = n_passes if tol is None else min(n_passes, strategies.PASSES_TO_EXPECT)
@@ -229,6 +233,16 @@ def train(
         keeper = Checkpoints.check(checkpoint, every, decisive)
     logger.info("training %d rows x %d features; %s", data.n_rows, data.n_features, reason)
     return _pass_by_pass(run, judge, listeners, n_passes, data.n_rows, tol, patience, keeper)
+
+
+def _targets_of_store(store: Store, y: Any, sample_weight: Any, loss: Loss) -> tuple[Any, Any]:
+    """The store's own where the caller gives none."""
+    if y is None and store.summary.unlabelled and not isinstance(loss, OneClass):
+        raise ValueError(
+            f"{store.path}: {store.summary.unlabelled} of its {len(store)} rows have no label, and loss={loss.name!r} "
+            "needs one for each"
+        )
+    return store.y if y is None else y, store.sample_weight if sample_weight is None else sample_weight
 
 
 def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, str]:
