@@ -18,10 +18,12 @@ from symsgd.bench import (
     sequential,
     speedup,
     strategies,
+    tables,
 )
 
 BENCHMARKS = (
     "sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature", "speedup", "parsing",
+    "tables",
 )  # fmt: skip
 
 
@@ -57,6 +59,8 @@ def main() -> None:
             speedup.run(console, arguments.data_dir, arguments.repeats, arguments.threads, arguments.sets)
         elif name == "parsing":
             parsing.run(console, arguments.repeats)
+        elif name == "tables":
+            tables.run(console, arguments.repeats)
         else:
             growth.run(console)
 

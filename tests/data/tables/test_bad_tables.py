@@ -156,6 +156,14 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert "UTF-8" in str(error)
 
 
+def test_strings_of_parquet_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    names = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"c": names, "y": [0, 1]}), path)
+    for options in ({}, {"hashed": ["c"]}, {"text": ["c"]}):
+        assert "UTF8" in str(failure(path, **options))
+
+
 def test_rows_longer_than_a_batch(tmp_path: Path) -> None:
     path = csv(tmp_path, GOOD + f"1,{'a' * 1000},0\n")
     with pytest.raises(DataError, match="batch_bytes"):
@@ -186,7 +194,7 @@ def test_files_that_are_not_there_or_not_whole(tmp_path: Path) -> None:
     damaged = bytearray(whole)
     damaged[4:400] = bytes(396)
     path.write_bytes(damaged)
-    assert "is damaged" in str(failure(path))
+    assert "not a whole Parquet file" in str(failure(path))
     (tmp_path / "folder.parquet").mkdir()
     assert "no .parquet file" in str(failure(tmp_path / "folder.parquet"))
 

@@ -56,8 +56,8 @@ class ParquetSource:
     def _open(self, file: Path, read_dictionary: list[str] | None = None) -> Any:
         try:
             return pq.ParquetFile(file, read_dictionary=read_dictionary, memory_map=True)
-        except pa.ArrowException as error:
-            raise DataError(str(file), None, None, f"is not a whole Parquet file: {error}") from None
+        except (pa.ArrowException, OSError) as error:
+            raise _damage(file, error) from None
 
     def batches(self, wanted: Mapping[str, str]) -> Iterator[Any]:
         """Batches of the columns wanted."""
@@ -69,13 +69,22 @@ class ParquetSource:
                 if absent:
                     raise DataError(str(file), None, absent[0], "this file of the folder does not have it")
                 try:
-                    yield from table.iter_batches(self._batch_rows, columns=list(wanted))
+                    for batch in table.iter_batches(self._batch_rows, columns=list(wanted)):
+                        batch.validate(full=True)  # strings that are not UTF-8, among others
+                        yield batch
                 except (pa.ArrowException, OSError) as error:
-                    raise DataError(str(file), None, None, f"is damaged: {error}") from None
+                    raise _damage(file, error) from None
 
     def fail(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
         """The error of a row, counted from 0, and a column."""
         return DataError(str(self.path), None, column, message if row is None else f"row {row + 1}: {message}")
+
+
+def _damage(file: Path, error: Exception) -> Exception:
+    # an OSError with a number is the system's; without one it is what pyarrow says of the data
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    return DataError(str(file), None, None, f"is not a whole Parquet file: {error}")
 
 
 class ParquetReader(TableReader):
