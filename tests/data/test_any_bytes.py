@@ -31,7 +31,7 @@ def check(read: Callable[[], Dataset], name: str) -> None:
         refused: DataError | None = error
     else:
         refused = None
-        assert np.isfinite(data.X.toarray() if sp.issparse(data.X) else data.X).all()
+        assert np.isfinite(data.X.data if sp.issparse(data.X) else data.X).all()  # a damaged width may be any
     assert refused is None or refused.path == name
 
 
