@@ -1,4 +1,4 @@
-# make demo, make test, make lint, make sanitize, make bench: each sets up what it needs in .venv first.
+# make demo, make test, make lint, make sanitize, make fuzz, make bench: each sets up what it needs in .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -62,6 +62,23 @@ $(SANITIZED): build/sanitize-%: $(CMAKE)
 $(BIN)/cmake:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet cmake
+
+# Each reader of text under a fuzzer and AddressSanitizer, for FUZZ_SECONDS each. What is found is left in build/fuzz.
+FUZZ_SECONDS ?= 120
+FUZZED := svmlight vowpal
+FUZZ_CXX ?= $(or $(shell command -v clang++ 2>/dev/null),$(CXX))
+
+.PHONY: fuzz build/fuzz $(FUZZED:%=fuzz-%)
+fuzz: $(FUZZED:%=fuzz-%)
+
+build/fuzz: $(CMAKE)
+	$(CMAKE) -S . -B $@ -DSYMSGD_FUZZ=ON -DCMAKE_CXX_COMPILER=$(FUZZ_CXX)
+	$(CMAKE) --build $@ --parallel $(JOBS)
+
+$(FUZZED:%=fuzz-%): fuzz-%: build/fuzz
+	mkdir -p build/fuzz/found/$*
+	cd build/fuzz && ./fuzz_$* -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
+		-dict=../../native/fuzz/words.dict found/$* ../../native/fuzz/seeds/$*
 
 # a folder of real data sets, where there is one beside the checkout
 DATA_DIR ?= $(wildcard ../shared/data)

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "problems.hpp"
+#include "readers.hpp"
 
 namespace symsgd::tests {
 namespace {
@@ -457,6 +458,8 @@ int run_all() {
     say("stops");
     run_slices();
     say("slices");
+    expect(readers_agree(), "readers on one thread and on four");
+    say("readers");
     run_stress();
     say("stress");
     return failures == 0 ? 0 : 1;

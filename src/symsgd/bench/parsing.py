@@ -42,7 +42,7 @@ def run(console: Console, repeats: int = 5, scale: float = SCALE) -> None:
             SCIKIT_LEARN: partial(_timed, partial(load_svmlight_file, path, dtype=np.float32)),
         }
         for n in (1, 2):
-            reads = {
+            reads: dict[str, Callable[[], object]] = {
                 "read_svmlight": partial(read_svmlight, path, n_threads=n),
                 "SvmlightReader": partial(_stream, SvmlightReader(path, n_threads=n)),
                 "VowpalReader": partial(_stream, VowpalReader(vowpal_text, n_threads=n)),
