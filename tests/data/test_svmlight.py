@@ -342,7 +342,7 @@ tokens = st.one_of(
 
 
 @given(st.lists(tokens, max_size=60).map(b"".join), st.integers(1, 50), st.integers(1, 3))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_arbitrary_bytes_are_rows_or_an_error_with_its_place(content: bytes, piece: int, n_threads: int) -> None:
     options = {"single": False, "first": 0, "last": 2**63 - 2, "skip_beyond_last": False, "base": 0}
     parts, facts, error = _core.parse_svmlight(content, **options, n_threads=n_threads, piece_bytes=piece)

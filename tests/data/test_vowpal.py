@@ -364,7 +364,7 @@ tokens = st.one_of(
 
 
 @given(st.lists(tokens, max_size=60).map(b"".join), st.integers(1, 50), st.integers(1, 3))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_arbitrary_bytes_are_rows_or_an_error_with_its_place(content: bytes, piece: int, n_threads: int) -> None:
     parts, facts, error = _core.parse_vowpal(
         content, single=True, bits=10, quadratic=["::"], constant=True, collisions=_core.Collisions(10),
