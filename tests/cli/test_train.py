@@ -193,7 +193,11 @@ def test_mistakes_are_named(arguments: list[Any], code: int, message: str, two: 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("", "no rows"), ("1 1:1\n1 2:1\n", "greater than one; got 1 class"), ("1 1:nan\n-1 2:1\n", "NaN")],
+    [
+        ("", "no rows"),
+        ("1 1:1\n1 2:1\n", "greater than one; got 1 class"),
+        ("1 1:1\n-1 2:nan\n", "data, line 2, column 6: 'nan'"),
+    ],
 )
 def test_bad_rows_are_named(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "data").write_text(content)

@@ -37,7 +37,7 @@ def command(model: str, data: str, plot: str | None, format: str | None, output:
     loaded = load_estimator(model)
     if loaded.loss == "one_class":
         raise ValueError(f"{model} finds outliers, and nothing says which are; symsgd predict lists them")
-    stream = Stream(data, format=format, schema=getattr(loaded, "schema_", None))
+    stream = Stream(data, {} if format is None else {"format": format}, getattr(loaded, "schema_", None))
     scores, probabilities, targets, weight = _collected(loaded, stream, data)
     output.notes(stream.notes)
     values = of_model(loaded, scores, probabilities, targets, weight)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from symsgd.cli.frame import Output, with_output
-from symsgd.cli.sources import format_option, open_source
+from symsgd.cli.sources import open_source, reading_options
 
 SAMPLE = 1000  # rows by which frequent features are told
 
@@ -22,9 +22,9 @@ SAMPLE = 1000  # rows by which frequent features are told
     show_default=True,
     help="How many of a model's weights to show.",
 )
-@format_option
+@reading_options
 @with_output
-def command(file: str, largest: int, format: str | None, output: Output) -> None:
+def command(file: str, largest: int, reading: dict[str, Any], output: Output) -> None:
     """Show what FILE holds: a model, a store or any file of rows.
 
     Of a model: how it was trained, its labels, its largest weights by name. Of rows: how many, their features and
@@ -42,7 +42,7 @@ def command(file: str, largest: int, format: str | None, output: Output) -> None
     if head.startswith(archive.BEGINNING) and head.endswith(archive.DOCUMENT.encode()):
         _show_model(file, largest, output)
     else:
-        _show_rows(file, format, output)
+        _show_rows(file, reading, output)
 
 
 def _show_model(file: str, largest: int, output: Output) -> None:
@@ -73,8 +73,8 @@ def _show_model(file: str, largest: int, output: Output) -> None:
         output.text(f"and {len(order) - len(shown):,} smaller weights")
 
 
-def _show_rows(file: str, format: str | None, output: Output) -> None:
-    data = open_source(file, format=format)
+def _show_rows(file: str, reading: dict[str, Any], output: Output) -> None:
+    data = open_source(file, reading)
     facts = _facts(data)
     output.notes(data.notes)
     output.document(facts)

@@ -73,3 +73,18 @@ def of_numbers(predicted: Array, y: Array) -> Any:
     axes.plot(y[shown], predicted[shown], ".", markersize=2)
     axes.set(xlabel="target", ylabel="prediction")
     return drawn
+
+
+def of_search(found: Sequence[tuple[dict[str, Any], float]]) -> Any:
+    """The held-out loss over the step size, a line for each penalty; trainings that diverged are left out."""
+    drawn, (axes,) = figure()
+    finite = [(own, loss) for own, loss in found if np.isfinite(loss)]
+    along = "eta0" if "eta0" in finite[0][0] else "alpha"
+    lines = {own.get("alpha") if along == "eta0" else None for own, _ in finite}
+    for line in sorted(lines, key=lambda own: own or 0.0):
+        points = sorted((own[along], loss) for own, loss in finite if line is None or own["alpha"] == line)
+        axes.plot(*zip(*points, strict=True), marker=".", label=None if line is None else f"{line:g}")
+    axes.set(xscale="log", xlabel="step size" if along == "eta0" else "alpha", ylabel="held-out loss")
+    if lines != {None}:
+        axes.legend(title="alpha")
+    return drawn

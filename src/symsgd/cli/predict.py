@@ -42,7 +42,7 @@ def command(model: str, data: str, path: str, what: str | None, format: str | No
     """
     loaded = load_estimator(model)
     _check(loaded, what, model)
-    stream = Stream(data, format=format, schema=getattr(loaded, "schema_", None))
+    stream = Stream(data, {} if format is None else {"format": format}, getattr(loaded, "schema_", None))
     rows = 0
     with _opened(path) as file:
         for part in stream:

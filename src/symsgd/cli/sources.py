@@ -2,50 +2,140 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from symsgd.data.dataset import Dataset, Part, Reader, Schema
 
-FORMATS = ("svmlight",)
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("svmlight", "vowpal", "csv", "parquet", "npz", "npy", "store")
+UNTOLD = "svmlight"  # what a file is whose name and first bytes tell nothing, as those of LIBSVM's data sets
+FORMAT_OF_SCHEMA = {"svmlight": "svmlight", "vowpal": "vowpal", "table": "csv"}  # of text that comes with a schema
+SELF_EXPLAINING = ("store", "npz", "npy")  # they say how many features there are, and need no schema for it
 
 format_option = click.option(
-    "--format", type=click.Choice(FORMATS), help="Of DATA; by default its name or its first bytes tell."
+    "--format", type=click.Choice(FORMATS), help="Of DATA. By default its name or first bytes tell; svmlight otherwise."
 )
 
 
-def open_source(path: str, *, format: str | None = None, schema: Schema | None = None) -> Dataset:
-    """All rows of a file, a store or, for "-", standard input; read as ``schema`` says, if there is one."""
+def _columns(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
+    return None if value is None else [own.strip() for own in value.split(",")]
+
+
+READING = [
+    click.option("--label", metavar="COLUMN", help="Of a table: what is to be predicted."),
+    click.option("--weight", metavar="COLUMN", help="Of a table: how much a row counts."),
+    click.option("--numeric", metavar="COLUMNS", callback=_columns, help="Of a table, with commas: numbers."),
+    click.option("--categorical", metavar="COLUMNS", callback=_columns, help="Of a table: a feature for each value."),
+    click.option("--hashed", metavar="COLUMNS", callback=_columns, help="Of a table: values, hashed to features."),
+    click.option("--text", metavar="COLUMNS", callback=_columns, help="Of a table: words, hashed to features."),
+    click.option("--drop", metavar="COLUMNS", callback=_columns, help="Of a table: not used."),
+    click.option(
+        "--missing",
+        type=click.Choice(["error", "zero", "indicator"]),
+        help="Of a table: what empty cells are; zero is no feature, indicator one that says so.",
+    ),
+    click.option("--bits", type=click.IntRange(1, 31), help="Hashing is to 2^bits features; 18 by default."),
+    click.option(
+        "--quadratic", metavar="PAIRS", callback=_columns, help="Of Vowpal Wabbit's text: what to cross, as ab,cd."
+    ),
+]
+GATHERED = (
+    "format", "label", "weight", "numeric", "categorical", "hashed", "text", "drop", "missing", "bits", "quadratic",
+)  # fmt: skip
+NAMES = {"bits": {"csv": "hash_bits", "parquet": "hash_bits"}}  # where a reader calls an option otherwise
+
+
+def reading_options(function: F) -> F:
+    """``--format`` and what readers want to know, as one argument ``reading`` that has what was given."""
+
+    @functools.wraps(function)
+    def gathered(*arguments: Any, **options: Any) -> Any:
+        reading = {name: value for name in GATHERED if (value := options.pop(name)) is not None}
+        return function(*arguments, reading=reading, **options)
+
+    for option in reversed([format_option, *READING]):
+        gathered = option(gathered)
+    return gathered  # type: ignore[return-value]
+
+
+def open_source(path: str, reading: Mapping[str, Any], schema: Schema | None = None) -> Dataset:
+    """All rows of a file or, for "-", standard input, read as ``schema`` says if there is one; a store is mapped."""
+    from symsgd import data
     from symsgd.data.dataset import gather
 
-    return gather(_reader(path, format, schema))
+    if _format(path, reading, schema) == "store":
+        open_reader(path, reading)  # for what it says of options
+        stored: Any = data.open(path)
+        return stored  # type: ignore[no-any-return]
+    return gather(open_reader(path, reading, schema))
+
+
+def open_reader(path: str, reading: Mapping[str, Any], schema: Schema | None = None) -> Reader:
+    """The same rows, to be read once in bounded memory."""
+    from importlib import import_module
+
+    from symsgd.data import formats
+
+    format = _format(path, reading, schema)
+    known = formats.FORMATS[format]
+    options: dict[str, Any] = {}
+    accepted = inspect.signature(getattr(import_module(known.module), known.reader)).parameters
+    open_ended = any(own.kind is own.VAR_KEYWORD for own in accepted.values())  # tables check their options themselves
+    for option, value in reading.items():
+        name = NAMES.get(option, {}).get(format, option)
+        if option == "format":
+            continue
+        if name not in accepted and not (open_ended and option != "quadratic"):
+            raise click.UsageError(f"--{option} is nothing that a {format} file could be read by")
+        options[name] = value
+    if schema is not None and format not in SELF_EXPLAINING:
+        options["schema"] = schema
+    return known.open(path, **options)
+
+
+def _format(path: str, reading: Mapping[str, Any], schema: Schema | None) -> str:
+    from symsgd.data.formats import format_of
+
+    if "format" in reading:
+        return str(reading["format"])
+    told = UNTOLD if schema is None else FORMAT_OF_SCHEMA.get(schema.format, UNTOLD)
+    if path == "-":
+        return told
+    try:
+        return format_of(path)
+    except ValueError:
+        return told
 
 
 class Stream:
-    """The rows of a source some thousands at a time, in bounded memory where ``schema`` says how to read them."""
+    """The rows of a source some thousands at a time, in bounded memory where it is known how they are to be read."""
 
-    def __init__(self, path: str, *, format: str | None = None, schema: Schema | None = None) -> None:
+    def __init__(self, path: str, reading: Mapping[str, Any], schema: Schema | None = None) -> None:
         self.notes: list[str] = []  # complete when the rows have ended
-        self._how = (path, format, schema)
+        self._how = (path, reading, schema)
 
     def __iter__(self) -> Iterator[Dataset]:
         from symsgd.data.dataset import Dataset
 
-        path, format, schema = self._how
-        if schema is None:  # only the end of a file says how its features count, and how many there are
-            data = open_source(path, format=format)
+        path, reading, schema = self._how
+        if schema is None and _format(path, reading, schema) != "store":
+            data = open_source(path, reading)  # only its end says how features count, and how many there are
             self.notes = list(data.notes)
             yield data
             return
-        reader = _reader(path, format, schema)
+        reader = open_reader(path, reading, schema)
+        own = reader.schema if _format(path, reading, schema) == "store" else schema
         for part in reader.parts():
-            yield Dataset(_matrix(part, schema.n_features), part.y, part.weight, schema)
-        self.notes = reader.notes
+            own = own or reader.schema
+            yield Dataset(_matrix(part, own.n_features), part.y, part.weight, own)
+        self.notes = list(reader.notes)
 
 
 def _matrix(part: Part, n_features: int) -> Any:
@@ -57,41 +147,3 @@ def _matrix(part: Part, n_features: int) -> Any:
     if not isinstance(rows, SparseColumns):
         return rows
     return sp.csr_matrix((rows.values, rows.indices, rows.starts), shape=(len(rows), n_features))
-
-
-def _reader(path: str, format: str | None, schema: Schema | None) -> Reader:
-    return _Svmlight(path, schema)
-
-
-@dataclass
-class _Svmlight:
-    """svmlight text by scikit-learn's reader, until ours is there."""
-
-    path: str
-    known: Schema | None
-    index_shift: int = 0
-
-    def parts(self) -> Iterator[Part]:
-        import numpy as np
-        from sklearn.datasets import load_svmlight_file
-
-        from symsgd.data.dataset import Part, Schema, SparseColumns
-
-        source = sys.stdin.buffer if self.path == "-" else self.path
-        base = "auto" if self.known is None else self.known.options["base"] == 0
-        try:
-            X, y = load_svmlight_file(source, zero_based=base, dtype=np.float32)
-        except ValueError as error:
-            raise ValueError(f"{self.path}: {error}") from error
-        self.notes: list[str] = []
-        if self.known is None:
-            self.schema = Schema("svmlight", X.shape[1], options={"base": 1})
-        else:
-            self.schema = self.known
-            beyond = X.indices >= self.known.n_features
-            if beyond.any():
-                self.notes.append(f"{int(beyond.sum()):,} values of features the model does not know were ignored")
-                X = X[:, : self.known.n_features]
-        for begin in range(0, max(1, X.shape[0]), 4096):
-            own = X[begin : begin + 4096]
-            yield Part(SparseColumns(own.indptr.astype(np.int64), own.indices, own.data), y[begin : begin + 4096])

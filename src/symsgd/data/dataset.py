@@ -35,6 +35,10 @@ class Schema:
         """What a column of X is called: its name if it has one, else its number as the source counts, from ``base``."""
         if self.feature_names is not None:
             return self.feature_names[feature]
+        if self.format == "table":  # with hashed columns: most features have no name of their own
+            from symsgd.data.tables.layout import feature_name
+
+            return feature_name(self, feature)
         return str(feature + int(self.options.get("base", 0)))
 
     def to_json(self) -> dict[str, Any]:

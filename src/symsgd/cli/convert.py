@@ -1,0 +1,91 @@
+"""`symsgd convert`: any file of rows into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from symsgd.cli.estimators import load_estimator
+from symsgd.cli.frame import Output, with_output
+from symsgd.cli.sources import open_reader, reading_options
+
+if TYPE_CHECKING:
+    from symsgd.data.dataset import Part, Reader, Schema
+
+
+@click.command(short_help="Convert rows of any format to a store.")
+@click.argument("data", type=click.Path(allow_dash=True))
+@click.argument("store", type=click.Path())
+@click.option("--append", is_flag=True, help="Add the rows to STORE, read as those that it has.")
+@click.option(
+    "--like", metavar="MODEL", type=click.Path(), help="Read the rows as those that this model was trained on."
+)
+@reading_options
+@with_output
+def command(data: str, store: str, append: bool, like: str | None, reading: dict[str, Any], output: Output) -> None:
+    """Convert the rows in DATA ("-": standard input) to STORE, a file that opens at once and trains without being read.
+
+    One pass in bounded memory. STORE appears when all of it is there; a conversion that fails or is killed leaves
+    nothing behind.
+
+    \b
+        symsgd convert train.svm.gz train.store
+        symsgd convert clicks.csv clicks.store --label clicked --hashed site,device --drop id
+        symsgd convert tuesday.svm train.store --append
+        symsgd convert test.svm test.store --like model
+    """
+    from symsgd import data as sets
+
+    if append and like is not None:
+        raise click.UsageError("--append reads rows as the store has them, not --like a model")
+    schema = None if like is None else getattr(load_estimator(like), "schema_", None)
+    if append:
+        schema = sets.open(store).schema
+    watched = _Watched(open_reader(data, reading, schema), output)
+    made = sets.append(store, watched) if append else sets.convert(watched, store)
+    output.notes(watched.notes)
+    rows, features = made.shape
+    output.document(
+        {"store": store, "rows": rows, "features": features, "entries": made.n_entries, "bytes": made.nbytes}
+    )
+    output.text(f"{store}: {rows:,} rows, {features:,} features, {made.n_entries:,} entries, {made.nbytes:,} bytes")
+
+
+class _Watched:
+    """A reader whose progress is shown: rows, and how many a second."""
+
+    def __init__(self, reader: Reader, output: Output) -> None:
+        self._reader = reader
+        self._output = output
+
+    def parts(self) -> Iterator[Part]:
+        console = self._output.watch()
+        if console is None or not console.is_terminal:
+            yield from self._reader.parts()
+            return
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.completed:,.0f} rows  {task.speed:,.0f} rows/s"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("", total=None)
+            for part in self._reader.parts():
+                yield part
+                progress.update(task, advance=len(part.y))
+
+    @property
+    def schema(self) -> Schema:
+        return self._reader.schema
+
+    @property
+    def index_shift(self) -> int:
+        return self._reader.index_shift
+
+    @property
+    def notes(self) -> list[str]:
+        return self._reader.notes
