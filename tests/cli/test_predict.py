@@ -148,7 +148,7 @@ def test_plots(name: str, work: Path, tmp_path: Path) -> None:
     [
         (["predict", "hinge", "two.test", "--what", "probability"], "hinge has no probabilities: its loss is hinge"),
         (["predict", "numbers", "numbers.test", "--what", "label"], "predicts numbers"),
-        (["predict", "two.svm", "two.test"], "two.svm: it is not a symsgd model"),
+        (["predict", "two.svm", "two.test"], "two.svm is not a symsgd model"),
         (["predict", "two", "nothing"], "nothing: No such file or directory"),
         (["evaluate", "two", "three.test"], "has the label 0.0; the model tells -1, 1 apart"),
         (["evaluate", "outliers", "two.test"], "finds outliers"),

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import symsgd
 from cli_cases import F, N, good, rows, run, two_labels
+from symsgd.cli.twin import NAMES
 
 
 @pytest.fixture
@@ -111,6 +112,27 @@ def test_a_table_with_names(tmp_path: Path) -> None:
     good("train", tmp_path / "sold.store", "-o", tmp_path / "stored", "-q", "--step-size", 0.5)
     assert symsgd.load(tmp_path / "stored").classes_.tolist() == ["no", "yes"]
     assert good("predict", tmp_path / "stored", unlabelled).out.split().count("yes") > 0
+
+
+def test_text_of_vowpal_wabbit(tmp_path: Path) -> None:
+    text = "".join(f"{label} |a {word}:0.5 |b z\n" for label, word in [(1, "x"), (-1, "y")] * 20)
+    (tmp_path / "rows.vw").write_text(text)
+    good("train", tmp_path / "rows.vw", "-o", tmp_path / "model", "--bits", 10, "--quadratic", "ab", "-q")
+    model = symsgd.load(tmp_path / "model")
+    assert model.n_features_in_ == 1024
+    outcome = good("predict", tmp_path / "model", "-", given="|a x:0.5 |b z\n|a y:0.5 |b z\n")
+    assert outcome.out.split() == ["1", "-1"]
+
+
+def test_twins(tmp_path: Path) -> None:
+    assert set(NAMES) == set(symsgd.data.TWINS)
+    told = json.loads(good("twin", "rcv1", "-o", tmp_path / "rcv1.store", "--scale", 0.01, "--json").out)
+    data = symsgd.data.twin("rcv1", scale=0.01)
+    assert [own["rows"] for own in told] == [data.X.shape[0], data.X_test.shape[0]]
+    good("train", tmp_path / "rcv1.store", "-o", tmp_path / "model", "-q", "--alpha", "1e-6")
+    outcome = good("evaluate", tmp_path / "model", tmp_path / "rcv1.test.store", "--json")
+    assert json.loads(outcome.out)["scores"]["accuracy"] > 0.8
+    assert run("twin", "rcv2", "-o", tmp_path / "store").code == 2
 
 
 @pytest.mark.parametrize(

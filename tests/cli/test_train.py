@@ -167,6 +167,7 @@ def test_a_configuration_gives_what_the_line_does_not(two: Path, tmp_path: Path)
     [
         (["--loss", "hing"], 2, "'hing' is not one of"),
         (["--step-size", "0"], 2, "0.0 is not in the range x>0"),
+        (["--every", 3], 2, "how often --checkpoint is written"),
         (["--k", 3], 2, "say which: --strategy"),
         (["--strategy", "mr-symsgd", "--combiner", "mean", "--k", 3], 2, "--k is no part of --combiner mean"),
         (["--strategy", "hogwild", "--block-size", 3], 2, "--block-size is no part of --strategy hogwild"),
@@ -228,6 +229,21 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     assert outcome.code == 1
     assert "Traceback" in outcome.err
     assert outcome.error.startswith("symsgd: error: ")
+
+
+def test_a_training_that_was_cut_goes_on_from_its_checkpoint(two: Path, tmp_path: Path) -> None:
+    kept = ("--checkpoint", tmp_path / "checkpoint", "--every", 2)
+    good("train", two, "-o", tmp_path / "half", "--passes", 4, *kept)
+    outcome = good("train", two, "-o", tmp_path / "resumed", "--passes", 6, *kept, "--json")
+    assert "pass 5/6" in outcome.err
+    assert "pass 4/6" not in outcome.err
+    assert len(json.loads(outcome.out)["passes"]) == 6
+    good("train", two, "-o", tmp_path / "whole", "--passes", 6)
+    resumed, whole = (symsgd.load(tmp_path / own) for own in ("resumed", "whole"))
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    refused = run("train", two, "-o", tmp_path / "other", "--passes", 6, *kept, "--alpha", 0.5)
+    assert refused.code == 1
+    assert "another training" in refused.error
 
 
 def test_every_choice_of_python_is_one_here(two: Path, tmp_path: Path) -> None:

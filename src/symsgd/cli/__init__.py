@@ -11,7 +11,7 @@ from importlib import import_module
 
 import click
 
-COMMANDS = ("train", "predict", "evaluate", "tune", "inspect", "convert", "spectrum", "completion")
+COMMANDS = ("train", "predict", "evaluate", "tune", "inspect", "convert", "twin", "spectrum", "completion")
 
 
 class Commands(click.Group):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from symsgd.cli.estimators import load_estimator
 from symsgd.cli.frame import Output, with_output
+from symsgd.cli.progress import Watched
 from symsgd.cli.sources import open_reader, reading_options
-
-if TYPE_CHECKING:
-    from symsgd.data.dataset import Part, Reader, Schema
 
 
 @click.command(short_help="Convert rows of any format to a store.")
@@ -43,7 +40,7 @@ def command(data: str, store: str, append: bool, like: str | None, reading: dict
     schema = None if like is None else getattr(load_estimator(like), "schema_", None)
     if append:
         schema = sets.open(store).schema
-    watched = _Watched(open_reader(data, reading, schema), output)
+    watched = Watched(open_reader(data, reading, schema), output)
     made = sets.append(store, watched) if append else sets.convert(watched, store)
     output.notes(watched.notes)
     rows, features = made.shape
@@ -51,41 +48,3 @@ def command(data: str, store: str, append: bool, like: str | None, reading: dict
         {"store": store, "rows": rows, "features": features, "entries": made.n_entries, "bytes": made.nbytes}
     )
     output.text(f"{store}: {rows:,} rows, {features:,} features, {made.n_entries:,} entries, {made.nbytes:,} bytes")
-
-
-class _Watched:
-    """A reader whose progress is shown: rows, and how many a second."""
-
-    def __init__(self, reader: Reader, output: Output) -> None:
-        self._reader = reader
-        self._output = output
-
-    def parts(self) -> Iterator[Part]:
-        console = self._output.watch()
-        if console is None or not console.is_terminal:
-            yield from self._reader.parts()
-            return
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.completed:,.0f} rows  {task.speed:,.0f} rows/s"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("", total=None)
-            for part in self._reader.parts():
-                yield part
-                progress.update(task, advance=len(part.y))
-
-    @property
-    def schema(self) -> Schema:
-        return self._reader.schema
-
-    @property
-    def index_shift(self) -> int:
-        return self._reader.index_shift
-
-    @property
-    def notes(self) -> list[str]:
-        return self._reader.notes

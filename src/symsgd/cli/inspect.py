@@ -35,11 +35,11 @@ def command(file: str, largest: int, reading: dict[str, Any], output: Output) ->
         symsgd inspect model -n 1000 > weights.txt
         symsgd inspect train.svm
     """
-    from symsgd.models import archive
+    from symsgd.archives import BEGINNING, MODEL, NAME_AT
 
     with open(file, "rb") as beginning:
-        head = beginning.read(archive.NAME_AT + len(archive.DOCUMENT))
-    if head.startswith(archive.BEGINNING) and head.endswith(archive.DOCUMENT.encode()):
+        head = beginning.read(NAME_AT + len(MODEL.document))
+    if head.startswith(BEGINNING) and head.endswith(MODEL.document.encode()):
         _show_model(file, largest, output)
     else:
         _show_rows(file, reading, output)

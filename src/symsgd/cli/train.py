@@ -41,6 +41,10 @@ EARLY_STOPPING = {"holdout": 0.1, "tol": 1e-3, "passes": 1000}
     help="Stop when the held-out rows say so: --holdout 0.1 --tol 0.001 --passes 1000, where not given.",
 )
 @click.option(
+    "--checkpoint", type=click.Path(), help="Keep the training in this file, and go on from it if it is there."
+)
+@click.option("--every", type=click.IntRange(min=1), help="So many passes the checkpoint is written; 1 by default.")
+@click.option(
     "--cv",
     type=click.IntRange(min=2),
     help="Before the training, score so many models on the part of the rows that each has not seen.",
@@ -54,6 +58,8 @@ def command(
     holdout: float | None,
     early_stopping: bool,
     cv: int | None,
+    checkpoint: str | None,
+    every: int | None,
     output: Output,
     **given: Any,
 ) -> None:
@@ -67,11 +73,16 @@ def command(
     What `symsgd tune` found, then more of it tomorrow:
         symsgd train monday.svm -o model --config best.toml
         symsgd train tuesday.svm -o model -i model
+    A long training, which goes on where it was if it is killed and started again:
+        symsgd train criteo.store -o model --passes 50 --checkpoint criteo.ckpt
     """
     import symsgd
     from symsgd.cli.targets import check_labelled, likely_loss, targets_for
     from symsgd.errors import TrainingInterrupted
 
+    if every is not None and checkpoint is None:
+        raise click.UsageError("--every says how often --checkpoint is written, and there is none")
+    kept = {} if checkpoint is None else {"checkpoint": checkpoint, "every": every or 1}
     model = None if initial_model is None else load_estimator(initial_model)
     source = open_source(data, reading, getattr(model, "schema_", None))
     output.notes(source.notes)
@@ -92,7 +103,7 @@ def command(
     held_out = None if holdout is None else job.rows_to_hold_out(holdout)
     interrupted = None
     try:
-        result = job.train(held_out, output)
+        result = job.train(held_out, output, **kept)
     except TrainingInterrupted as interrupt:
         if not interrupt.result.passes:
             raise
