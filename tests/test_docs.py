@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from cli_cases import run
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -21,12 +24,41 @@ def blocks(page: Path) -> list[re.Match[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_on_the_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_on_the_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    code = [block["code"] for block in blocks(page) if block["language"] == "python" and not block["source"]]
     names: dict[str, object] = {"__name__": page.stem}
-    for part in code:
-        exec(compile(part, page.name, "exec"), names)
+    for block in blocks(page):
+        if block["language"] == "python" and not block["source"]:
+            exec(compile(block["code"], page.name, "exec"), names)
+        elif block["language"] == "console":
+            for command, shown in commands(block["code"]):
+                said = entered(command)
+                assert re.fullmatch(pattern(shown), said), f"{page.name}: $ {command}\n{said}"
+
+
+def commands(code: str) -> list[tuple[str, str]]:
+    """The commands of a console and what it shows after each."""
+    parts = [part.partition("\n") for part in re.split(r"^\$ ", code, flags=re.M)[1:]]
+    return [(command, shown) for command, _, shown in parts]
+
+
+def entered(command: str) -> str:
+    """What a terminal would show of ``symsgd …``: results, and errors if there are some."""
+    command, _, then = command.partition("; ")
+    program, *arguments = shlex.split(command)
+    assert program == "symsgd"
+    outcome = run(*arguments)
+    if not then:
+        assert outcome.code == 0, outcome.err
+        return outcome.out
+    assert then == 'echo "exit code $?"'
+    return outcome.out + outcome.error + f"\nexit code {outcome.code}\n"
+
+
+def pattern(shown: str) -> str:
+    """… stands for anything, and blanks for any number of them."""
+    words = [re.escape(word).replace("…", ".*") for word in shown.split()]
+    return r"(?s)\s*" + r"\s*".join(words) + r"\s*"
 
 
 def test_shown_source_is_the_source() -> None:
