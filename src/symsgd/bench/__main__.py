@@ -17,13 +17,14 @@ from symsgd.bench import (
     parsing,
     sequential,
     speedup,
+    stores,
     strategies,
     tables,
 )
 
 BENCHMARKS = (
     "sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature", "speedup", "parsing",
-    "tables",
+    "tables", "stores",
 )  # fmt: skip
 
 
@@ -59,6 +60,8 @@ def main() -> None:
             speedup.run(console, arguments.data_dir, arguments.repeats, arguments.threads, arguments.sets)
         elif name == "parsing":
             parsing.run(console, arguments.repeats)
+        elif name == "stores":
+            stores.run(console, arguments.repeats)
         elif name == "tables":
             tables.run(console, arguments.repeats)
         else:
