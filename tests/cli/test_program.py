@@ -55,6 +55,37 @@ def test_what_is_wrong_is_one_line_and_a_code(work: Path) -> None:
     assert not (work / "never").exists()
 
 
+def started(line: str, folder: Path) -> subprocess.Popen[str]:
+    program = [sys.executable, "-m", "symsgd", *line.split()]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+
+
+def test_all_the_other_commands_are_programs_too(work: Path) -> None:
+    lines = {
+        "inspect train.svm": "svmlight",
+        "convert train.svm train.store": "600 rows",
+        "tune train.svm -o best.toml --step-sizes 0.1,1 --alphas 1e-5 --passes 2": "config: best.toml",
+        "spectrum train.svm --block-sizes 64": "smallest of M",
+        "twin rcv1 -o rcv1.store --scale 0.001": "rcv1.test.store: ",
+        "completion bash": "_SYMSGD_COMPLETE",
+        "inspect nothing": "error: nothing: No such file or directory",
+        "convert nothing other": "error: nothing: No such file or directory",
+        "tune nothing -o other": "error: nothing: No such file or directory",
+        "spectrum nothing": "error: nothing: No such file or directory",
+        "twin rcv1 -o nothing/store": "error: ",
+    }
+    running = {line: started(line, work) for line in lines}
+    for line, said in lines.items():
+        out, err = running[line].communicate(timeout=120)
+        if said.startswith("error"):
+            assert (running[line].returncode, out) == (1, "")
+            assert said in err
+        else:
+            assert running[line].returncode == 0, err
+            assert said in out
+    assert not (work / "other").exists()
+
+
 def test_help_and_mistakes_answer_without_numpy() -> None:
     code = (
         "import sys\nfrom symsgd.cli import main\n"

@@ -207,6 +207,31 @@ def test_bad_rows_are_named(content: str, message: str, tmp_path: Path) -> None:
     assert message in outcome.error
 
 
+def test_where_the_model_goes_is_checked_before_the_training(two: Path, tmp_path: Path) -> None:
+    reasons = {
+        tmp_path: "it is a folder; give the name of a file",
+        tmp_path / "no" / "model": "its folder does not exist",
+    }
+    for path, reason in reasons.items():
+        outcome = run("train", two, "-o", path)
+        assert (outcome.code, outcome.err) == (1, f"symsgd: error: {path}: {reason}\n")
+
+
+def test_a_bug_is_called_one(two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise KeyError("broken")
+
+    monkeypatch.setattr("symsgd.cli.train.open_source", broken)
+    outcome = run("train", two, "-o", tmp_path / "model")
+    assert outcome.code == 1
+    assert outcome.error == "symsgd: error: internal error, KeyError: 'broken' (--debug shows where)"
+
+
+def test_a_tolerance_of_zero_is_one(two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "model", "--early-stopping", "--tol", 0, "--passes", 2, "-q")
+    assert symsgd.load(tmp_path / "model").tol == 0
+
+
 def test_a_configuration_with_a_mistake_is_named(two: Path, tmp_path: Path) -> None:
     for content, message in {"stepsize = 1": "has 'stepsize', which is no option", "a = = b": "neither TOML"}.items():
         (tmp_path / "best.toml").write_text(content)

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from symsgd.cli.estimators import load_estimator
-from symsgd.cli.frame import Output, with_output
+from symsgd.cli.frame import Output, check_target, with_output
 from symsgd.cli.progress import Watched
-from symsgd.cli.sources import open_reader, reading_options
+from symsgd.cli.sources import check_there, open_reader, reading_options
 
 
 @click.command(short_help="Convert rows of any format to a store.")
@@ -33,10 +33,12 @@ def command(data: str, store: str, append: bool, like: str | None, reading: dict
         symsgd convert tuesday.svm train.store --append
         symsgd convert test.svm test.store --like model
     """
-    from symsgd import data as sets
-
     if append and like is not None:
         raise click.UsageError("--append reads rows as the store has them, not --like a model")
+    check_target(store)
+    check_there(data)
+    from symsgd import data as sets
+
     schema = None if like is None else getattr(load_estimator(like), "schema_", None)
     if append:
         schema = sets.open(store).schema

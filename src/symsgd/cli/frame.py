@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -89,6 +90,17 @@ def console(file: Any) -> Console:
 def _plain(value: Any) -> Any:
     """numpy's numbers and arrays as JSON knows them."""
     return value.tolist()
+
+
+def check_target(path: str) -> None:
+    """OSError if no file can be written there: better now than when there is a result to write."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder; give the name of a file", path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "its folder does not exist", path)
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "its folder cannot be written to", path)
 
 
 def with_output(function: F) -> F:

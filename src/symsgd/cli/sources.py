@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,6 +68,7 @@ def reading_options(function: F) -> F:
 
 def open_source(path: str, reading: Mapping[str, Any], schema: Schema | None = None) -> Dataset:
     """All rows of a file or, for "-", standard input, read as ``schema`` says if there is one; a store is mapped."""
+    check_there(path)
     from symsgd import data
     from symsgd.data.dataset import gather
 
@@ -79,6 +81,7 @@ def open_source(path: str, reading: Mapping[str, Any], schema: Schema | None = N
 
 def open_reader(path: str, reading: Mapping[str, Any], schema: Schema | None = None) -> Reader:
     """The same rows, to be read once in bounded memory."""
+    check_there(path)
     from importlib import import_module
 
     from symsgd.data import formats
@@ -98,6 +101,12 @@ def open_reader(path: str, reading: Mapping[str, Any], schema: Schema | None = N
     if schema is not None and format not in SELF_EXPLAINING:
         options["schema"] = schema
     return known.open(path, **options)
+
+
+def check_there(path: str) -> None:
+    """OSError, before all that takes time."""
+    if path != "-":
+        os.stat(path)
 
 
 def _format(path: str, reading: Mapping[str, Any], schema: Schema | None) -> str:

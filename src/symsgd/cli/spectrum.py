@@ -9,7 +9,7 @@ import click
 from symsgd.cli.estimators import check_width, load_estimator
 from symsgd.cli.frame import Output, with_output
 from symsgd.cli.settings import positive
-from symsgd.cli.sources import open_source, reading_options
+from symsgd.cli.sources import check_there, open_source, reading_options
 from symsgd.cli.tune import Numbers
 from symsgd.losses import LOSSES
 
@@ -51,6 +51,7 @@ def command(
         symsgd spectrum train.svm --step-size 0.5 --plot spectrum.png
         symsgd spectrum train.svm --model model --block-sizes 32,1024 --json
     """
+    check_there(data)
     from symsgd.analysis import plot_singular_values, singular_values
     from symsgd.analysis.spectra import PAPER_BLOCK_SIZES
     from symsgd.penalties import L2, NoPenalty

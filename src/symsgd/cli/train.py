@@ -8,10 +8,10 @@ import click
 
 from symsgd.cli.config import config_option
 from symsgd.cli.estimators import load_estimator
-from symsgd.cli.frame import INTERRUPTED, Output, with_output
+from symsgd.cli.frame import INTERRUPTED, Output, check_target, with_output
 from symsgd.cli.job import Job
 from symsgd.cli.settings import estimator_for, training_options
-from symsgd.cli.sources import open_source, reading_options
+from symsgd.cli.sources import check_there, open_source, reading_options
 
 if TYPE_CHECKING:
     from symsgd.data.dataset import Dataset
@@ -76,6 +76,8 @@ def command(
     A long training, which goes on where it was if it is killed and started again:
         symsgd train criteo.store -o model --passes 50 --checkpoint criteo.ckpt
     """
+    check_target(path)
+    check_there(data)
     import symsgd
     from symsgd.cli.targets import check_labelled, likely_loss, targets_for
     from symsgd.errors import TrainingInterrupted
@@ -94,7 +96,7 @@ def command(
         output.note(f"loss: {loss} ({why})")
     if early_stopping:
         holdout = holdout or EARLY_STOPPING["holdout"]
-        given |= {own: given[own] or EARLY_STOPPING[own] for own in ("tol", "passes")}
+        given |= {own: EARLY_STOPPING[own] for own in ("tol", "passes") if given[own] is None}
     targets = targets_for(source, loss, getattr(model, "classes_", None))
     job = Job(source, targets, estimator_for(loss, given, model), model)
     scores = {}

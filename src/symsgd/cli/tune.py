@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from symsgd.cli.frame import Output, with_output
+from symsgd.cli.frame import Output, check_target, with_output
 from symsgd.cli.settings import estimator_for, training_options
-from symsgd.cli.sources import open_source, reading_options
+from symsgd.cli.sources import check_there, open_source, reading_options
 
 if TYPE_CHECKING:
     from symsgd.cli.job import Job
@@ -93,6 +93,8 @@ def command(
         symsgd tune train.svm -o best.toml --schedule optimal
         symsgd tune train.svm -o best.toml --paper --strategy async-symsgd
     """
+    check_target(path)
+    check_there(data)
     from symsgd.cli.config import to_text
     from symsgd.cli.job import Job
     from symsgd.cli.targets import check_labelled, likely_loss, targets_for

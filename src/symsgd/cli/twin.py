@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from symsgd.cli.frame import Output, with_output
+from symsgd.cli.frame import Output, check_target, with_output
 from symsgd.cli.progress import Watched
 from symsgd.cli.settings import positive
 
@@ -31,6 +31,7 @@ def command(name: str, path: str, scale: float, seed: int, threads: int | None, 
         symsgd twin criteo -o criteo.store --scale 0.1 --seed 7
         symsgd train rcv1.store -o model && symsgd evaluate model rcv1.test.store
     """
+    check_target(path)
     from symsgd.data import convert, twin_readers
 
     target = Path(path)

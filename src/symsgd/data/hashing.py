@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import murmurhash3_32
 
 from symsgd._choices import check_count
 
@@ -29,6 +28,8 @@ LONG_NAME = 1024  # bytes; a round of the vectorised loop is four bytes of every
 
 def murmur3(data: Array, starts: Array, seed: int = 0) -> npt.NDArray[np.uint32]:
     """MurmurHash3 (x86, 32 bits) of many strings: string i is the bytes ``starts[i]`` to ``starts[i + 1]`` of data."""
+    from sklearn.utils import murmurhash3_32  # here: it takes longer than all the rest of symsgd.data
+
     begins, lengths = starts[:-1].astype(np.int64), np.diff(starts)
     by_length = np.argsort(-lengths, kind="stable")
     begins, lengths = begins[by_length], lengths[by_length]
