@@ -38,6 +38,18 @@ def test_a_store_trains_what_its_text_trains(two: Path, tmp_path: Path) -> None:
     assert json.loads(good("inspect", tmp_path / "two.store", "--json").out)["rows"] == N
 
 
+def test_a_store_with_damaged_rows_is_refused(two: Path, tmp_path: Path) -> None:
+    good("convert", two, tmp_path / "two.store")
+    content = bytearray((tmp_path / "two.store").read_bytes())
+    values = symsgd.data.open(tmp_path / "two.store").X.data[:8].tobytes()
+    content[content.index(values)] ^= 1
+    (tmp_path / "two.store").write_bytes(content)
+    outcome = run("train", tmp_path / "two.store", "-o", tmp_path / "model")
+    assert outcome.code == 1
+    assert "two.store" in outcome.error
+    assert not (tmp_path / "model").exists()
+
+
 def test_appending_reads_as_the_store_was_read(two: Path, tmp_path: Path) -> None:
     good("convert", two, tmp_path / "store")
     (tmp_path / "more").write_text(f"1 2:1\n-1 {F + 5}:1\n")

@@ -61,7 +61,7 @@ class Job:
         if (console := output.watch()) is not None:
             options.setdefault("callbacks", [ProgressBar(console)])
         return symsgd.train(
-            self.data.X,
+            self.data if isinstance(self.data, symsgd.data.Store) else self.data.X,  # a store is checked by its sums
             targets.y,
             **(self.estimator.train_options() | {"seed": self.seed} | options),
             sample_weight=self.data.sample_weight,
