@@ -451,7 +451,7 @@ NB_MODULE(_core, m) {
                double power, double schedule_alpha, bool fit_intercept, double intercept_decay, bool one_class,
                double intercept_pull, double average_from, bool track_norms, bool repeats, bool soft_curvature,
                const StrategySpec& strategy, const std::string& order, std::uint32_t seed,
-               const std::optional<Bytes>& held_out, double t, bool mapped, bool fits) {
+               const std::optional<Bytes>& held_out, double t, bool mapped, std::int64_t memory) {
                 TrainingSpec spec;
                 spec.targets.kind = named<TargetKind>(
                     "target", target,
@@ -493,7 +493,7 @@ NB_MODULE(_core, m) {
                 spec.seed = seed;
                 spec.t = t;
                 spec.mapped = mapped;
-                spec.fits = fits;
+                spec.memory = memory;
                 std::vector<AnyArray> owners;
                 if (labels) owners.push_back(*labels);
                 if (sample_weight) owners.push_back(*sample_weight);
@@ -507,7 +507,7 @@ NB_MODULE(_core, m) {
             "positive_weight"_a, "negative_weight"_a, "loss"_a, "loss_parameter"_a, "penalty"_a, "l2"_a, "l1"_a,
             "schedule"_a, "step_size"_a, "power"_a, "schedule_alpha"_a, "fit_intercept"_a, "intercept_decay"_a,
             "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "repeats"_a, "soft_curvature"_a,
-            "strategy"_a, "order"_a, "seed"_a, "held_out"_a.none(), "t"_a, "mapped"_a, "fits"_a)
+            "strategy"_a, "order"_a, "seed"_a, "held_out"_a.none(), "t"_a, "mapped"_a, "memory"_a)
         .def("run_pass", &PyTraining::run_pass)
         .def("keep_classes", &PyTraining::keep_classes, "classes"_a)
         .def("set_step_size", &PyTraining::set_step_size, "c"_a, "step_size"_a)

@@ -13,11 +13,12 @@ namespace symsgd {
 
 namespace {
 
-constexpr std::int64_t ahead_bytes = std::int64_t{64} << 20;
+constexpr std::int64_t most_ahead = std::int64_t{64} << 20;  // bytes
+constexpr std::int64_t ahead_share = 16;                     // of the memory, one in so many
 constexpr std::int64_t piece_bytes = std::int64_t{4} << 20;
 constexpr std::int64_t gap_rows = 8;  // fewer rows between two stretches than this are asked for along with them
 
-enum class Need : std::uint8_t { soon, now };
+enum class Need : std::uint8_t { soon, now, at_random, as_usual };
 
 std::uintptr_t page_bytes() {
 #if defined(__unix__) || defined(__APPLE__)
@@ -39,8 +40,10 @@ void advise(const char* begin, const char* end, Need need) {
 #if defined(MADV_POPULATE_READ)
     if (need == Need::now && madvise(address, last - first, MADV_POPULATE_READ) == 0) return;
 #endif
-    (void)need;
-    madvise(address, last - first, MADV_WILLNEED);
+    madvise(address, last - first,
+            need == Need::at_random  ? MADV_RANDOM
+            : need == Need::as_usual ? MADV_NORMAL
+                                     : MADV_WILLNEED);
 #else
     (void)begin, (void)end, (void)need;
 #endif
@@ -48,12 +51,23 @@ void advise(const char* begin, const char* end, Need need) {
 
 }  // namespace
 
-ReadAhead::ReadAhead(std::vector<MappedArray> arrays, std::int64_t rows, bool fits)
-    : arrays_(std::move(arrays)), rows_(rows), fits_(fits) {
-    std::int64_t bytes = 0;
-    for (const MappedArray& array : arrays_) bytes += array.row(rows) - array.first;
-    ahead_ = std::max(2 * Order::window_rows,
-                      ahead_bytes / std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(1, rows)));
+ReadAhead::ReadAhead(std::vector<MappedArray> arrays, std::int64_t rows, std::int64_t memory)
+    : arrays_(std::move(arrays)), rows_(rows), fits_(bytes() <= memory / 2) {
+    const std::int64_t row = 1 + bytes() / std::max<std::int64_t>(1, rows);
+    ahead_ = std::max(2 * Order::window_rows, std::min(most_ahead, memory / ahead_share) / row);
+    if (fits_) return;
+    for (const MappedArray& array : arrays_) advise(array.first, array.row(rows_), Need::at_random);
+}
+
+ReadAhead::~ReadAhead() {
+    if (fits_) return;
+    for (const MappedArray& array : arrays_) advise(array.first, array.row(rows_), Need::as_usual);
+}
+
+std::int64_t ReadAhead::bytes() const {
+    std::int64_t sum = 0;
+    for (const MappedArray& array : arrays_) sum += array.row(rows_) - array.first;
+    return sum;
 }
 
 void ReadAhead::begin_pass(const Order& order) {

@@ -78,7 +78,7 @@ public:
         StrategySpec& strategy = work_.spec.strategy;
         strategy.block_size = std::min(strategy.block_size, std::max<std::int64_t>(1, rows.rows));
         if (spec.mapped) {
-            ahead_.emplace(arrays_of(work_.rows, work_.spec.targets), rows.rows, spec.fits);
+            ahead_.emplace(arrays_of(work_.rows, work_.spec.targets), rows.rows, spec.memory);
             work_.ahead = &*ahead_;
         }
         work_.model.set_t(spec.t);

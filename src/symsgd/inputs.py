@@ -51,11 +51,6 @@ class Data:
         return self.source.indices if self.sparse else None
 
     @property
-    def n_bytes(self) -> int:
-        """Of the numbers and their indices."""
-        return self.values.nbytes + (0 if self.indices is None else self.indices.nbytes)
-
-    @property
     def n_entries(self) -> int:
         """Numbers stored."""
         return len(self.source.data) if self.sparse else self.n_rows * self.n_features

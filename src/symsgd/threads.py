@@ -28,9 +28,28 @@ def available_memory() -> int:
     if not hasattr(os, "sysconf"):
         return 1 << 62
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):
-        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    for limit in _memory_limits():
+        with suppress(OSError, ValueError):
+            memory = min(memory, int(limit.read_text()))
     return memory
+
+
+def _memory_limits() -> list[Path]:
+    """Files that may have a limit: of the process's control group and of those above it, in either version of them."""
+    files = [Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")]
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers == "":
+                folder, name = Path("/sys/fs/cgroup"), "memory.max"
+            elif "memory" in controllers.split(","):
+                folder, name = Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"
+            else:
+                continue
+            for part in Path(group.lstrip("/")).parts:
+                folder = folder / part
+                files.append(folder / name)
+    return files
 
 
 def _environment_limit() -> int:

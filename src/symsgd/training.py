@@ -202,7 +202,7 @@ def train(
             held_out=None if early_stopping is None else judge.held_out_bytes(),
             t=1.0 if init is None else float(init.t),
             mapped=data.mapped,
-            fits=data.n_bytes <= work.memory // 2,
+            memory=work.memory,
         ),
         problem=problem,
         rule=rule,

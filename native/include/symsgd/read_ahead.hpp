@@ -4,7 +4,8 @@
 // first pass trains, as disks like it best, and entered into the page tables in large pieces: a file that is in memory
 // already costs no page faults. Where it does not, the thread goes through the order of every pass ahead of the
 // training and asks for the rows that come next, without waiting for them, so that the disk has many requests to choose
-// from.
+// from. There the system is told not to read around what is asked for: what it reads too much pushes out what is
+// needed.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,11 @@ struct MappedArray {
 
 class ReadAhead {
 public:
-    ReadAhead(std::vector<MappedArray> arrays, std::int64_t rows, bool fits);
+    // `memory`: bytes that there are.
+    ReadAhead(std::vector<MappedArray> arrays, std::int64_t rows, std::int64_t memory);
+    ~ReadAhead();
+    ReadAhead(const ReadAhead&) = delete;
+    ReadAhead& operator=(const ReadAhead&) = delete;
 
     // A pass: as long as it lives, `order` is prepared for it and stays as it is. `ahead` may be null.
     class Pass {
@@ -53,6 +58,7 @@ public:
 private:
     void begin_pass(const Order& order);
     void end_pass();
+    std::int64_t bytes() const;
     void read_all();
     void follow(const Order& order);
     void ask(const Order& order, std::int64_t begin, std::int64_t end);

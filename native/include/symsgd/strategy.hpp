@@ -64,9 +64,9 @@ struct TrainingSpec {
     OrderKind order = OrderKind::window;
     std::uint32_t seed = 0;
     const std::uint8_t* held_out = nullptr;
-    double t = 1.0;       // number of the first step
-    bool mapped = false;  // the rows are in a file: read ahead, and kept in no copy
-    bool fits = true;     // and the file fits in memory
+    double t = 1.0;                               // number of the first step
+    bool mapped = false;                          // the rows are in a file: read ahead, and kept in no copy
+    std::int64_t memory = std::int64_t{1} << 62;  // bytes that there are
 };
 
 // Asked every few milliseconds while a pass runs, always on the thread that runs it; true ends the pass after the rows
