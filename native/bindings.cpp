@@ -266,8 +266,11 @@ std::tuple<double, double, double> evaluate_loss(const std::string& name, double
 }
 
 OrderKind order_named(const std::string& name) {
-    return named<OrderKind>(
-        "order", name, {{"storage", OrderKind::storage}, {"full", OrderKind::full}, {"window", OrderKind::window}});
+    return named<OrderKind>("order", name,
+                            {{"storage", OrderKind::storage},
+                             {"full", OrderKind::full},
+                             {"window", OrderKind::window},
+                             {"blocks", OrderKind::blocks}});
 }
 
 // The rows of pass 0 … passes − 1 in turn, for the tests of the order.

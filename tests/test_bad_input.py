@@ -383,7 +383,7 @@ def test_unknown_choices_of_an_estimator_list_the_known(parameter: str, listed: 
 
 @pytest.mark.parametrize("shuffle", ["no-such-order", None, 0, 1, "True"], ids=repr)
 def test_shuffle(shuffle: Any) -> None:
-    with pytest.raises(ValueError, match=r"shuffle=.* is not accepted; it must be True, False or 'full'"):
+    with pytest.raises(ValueError, match=r"shuffle=.* is not accepted; it must be True, False, 'full' or 'blocks'"):
         train(dense(), labels(), shuffle=shuffle)
 
 

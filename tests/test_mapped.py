@@ -88,7 +88,7 @@ def test_the_same_bits_as_in_memory(
     assert_array_equal(result.intercept, expected.intercept)
 
 
-@pytest.mark.parametrize("shuffle", [True, "full", False])
+@pytest.mark.parametrize("shuffle", [True, "full", "blocks", False])
 def test_every_order_of_a_file_larger_than_the_memory(
     shuffle: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

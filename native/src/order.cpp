@@ -64,12 +64,30 @@ void Order::begin_pass(std::int64_t pass) {
             const std::int64_t j = i + xorshift(state) % static_cast<std::uint32_t>(items - i);
             std::swap(permutation_[static_cast<std::size_t>(i)], permutation_[static_cast<std::size_t>(j)]);
         }
-    } else if (kind_ == OrderKind::window) {
-        std::iota(permutation_.begin(), permutation_.end(), 0U);
-        shuffle(permutation_.data(), items, generator(seed_, pass, -1));
+    } else if (kind_ != OrderKind::storage) {
+        permute_chunks(pass);
         const auto last = std::find(permutation_.begin(), permutation_.end(), static_cast<std::uint32_t>(items - 1));
         short_window_ = (last - permutation_.begin()) / window_chunks;
     }
+}
+
+void Order::permute_chunks(std::int64_t pass) {
+    const auto chunks = static_cast<std::int64_t>(permutation_.size());
+    if (kind_ == OrderKind::window) {
+        std::iota(permutation_.begin(), permutation_.end(), 0U);
+        shuffle(permutation_.data(), chunks, generator(seed_, pass, -1));
+        return;
+    }
+    std::vector<std::uint32_t> blocks(static_cast<std::size_t>((chunks + block_chunks - 1) / block_chunks));
+    std::iota(blocks.begin(), blocks.end(), 0U);
+    shuffle(blocks.data(), static_cast<std::int64_t>(blocks.size()), generator(seed_, pass, -1));
+    auto out = permutation_.begin();
+    for (const std::int64_t block : blocks)
+        for (std::int64_t chunk = block * block_chunks; chunk < std::min(chunks, (block + 1) * block_chunks); ++chunk)
+            *out++ = static_cast<std::uint32_t>(chunk);
+    for (std::int64_t begin = 0; begin < chunks; begin += group_chunks)
+        shuffle(permutation_.data() + begin, std::min(group_chunks, chunks - begin),
+                generator(seed_, pass, -2 - begin / group_chunks));
 }
 
 std::int64_t Order::window_begin(std::int64_t window) const {

@@ -102,7 +102,7 @@ void ReadAhead::follow(const Order& order) {
     for (std::int64_t reached = 0; !ended_ && reached < rows_;) {
         const std::int64_t begun = begun_.load(std::memory_order_relaxed);
         if (reached < begun + ahead_) {
-            const std::int64_t end = std::min(rows_, reached + Order::window_rows);
+            const std::int64_t end = std::min(rows_, reached + order.rows_together());
             if (end > begun) ask(order, reached, end);  // what is being trained needs nobody to ask for it
             reached = end;
         } else {

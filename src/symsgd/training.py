@@ -133,7 +133,7 @@ def train(
     class_weight : one weight a class, in ascending order of the labels
     classes : the labels in ascending order, if ``y`` may lack some; also makes a classification of losses for numbers
     shuffle : ``True`` for the window order (a permutation up to 8,192 rows), ``"full"`` for scikit-learn's permutation,
-        ``False`` for storage order
+        ``"blocks"`` for one that reads files larger than the memory in large pieces, ``False`` for storage order
     tol, patience : stop after ``patience`` passes without improving the objective by ``tol``; ``None`` never stops
     average : ``True``, or the number of the step from which the iterates are averaged
     init : continue from here; the order starts again with the first pass's, and L1 forgets what each weight has
@@ -458,11 +458,13 @@ def _order(shuffle: Any, n_rows: int) -> str:
         return "storage"
     if shuffle is True or isinstance(shuffle, np.bool_):
         return "window" if n_rows > WINDOW_ORDER_FROM else "full"
+    if shuffle == "blocks":
+        return "blocks"
     if shuffle == "full":
         if n_rows >= 2**32:
             raise ValueError(f"shuffle='full' works for fewer than 2**32 rows, not for {n_rows}; use shuffle=True")
         return "full"
-    raise ValueError(f"shuffle={shuffle!r} is not accepted; it must be True, False or 'full'")
+    raise ValueError(f"shuffle={shuffle!r} is not accepted; it must be True, False, 'full' or 'blocks'")
 
 
 def _check_seed(seed: Any) -> int:

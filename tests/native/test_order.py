@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 from symsgd import _core, reference
 
-KINDS = ["storage", "full", "window"]
+KINDS = ["storage", "full", "window", "blocks"]
 CHUNK, WINDOW = 32, 512
 # one row; around a chunk and a window; several windows, the last of them short; sizes that 32 and 512 divide or not
 SIZES = [1, 2, 31, 32, 33, 511, 512, 513, 543, 544, 545, 1000, 1024, 1025, 4096, 5000, 10_007]
@@ -29,7 +29,8 @@ def write(kind: str, n: int, seed: int = 1, passes: int = 1) -> list[np.ndarray]
 def oracle(kind: str, n: int, seed: int, passes: int) -> Any:
     if kind == "storage":
         return reference.storage_order(n, passes)
-    return {"full": reference.full_order, "window": reference.window_order}[kind](n, seed, passes)
+    orders = {"full": reference.full_order, "window": reference.window_order, "blocks": reference.block_order}
+    return orders[kind](n, seed, passes)
 
 
 def windows(order: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -68,6 +69,25 @@ def test_window_equals_the_reference_anywhere(n: int, seed: int) -> None:
 
 def test_window_equals_the_reference_over_many_windows() -> None:
     assert_array_equal(write("window", 10_007, 5, 2), reference.window_order(10_007, 5, 2))
+
+
+def test_blocks_equal_the_reference_over_several_groups() -> None:
+    n = 2 * 65_536 + 5000
+    assert_array_equal(write("blocks", n, 5), reference.block_order(n, 5, 1))
+
+
+def test_a_group_is_whole_blocks_from_everywhere() -> None:
+    n, block = 64 * 4096, 4096
+    first, second = write("blocks", n, seed=4, passes=2)
+    assert (first != second).any()
+    groups = first.reshape(4, 16 * block)
+    for group in groups:
+        blocks, counts = np.unique(group // block, return_counts=True)
+        assert len(blocks) == 16
+        assert (counts == block).all()
+        assert np.ptp(blocks) > 16  # not neighbours
+        assert len(np.unique(group[:512] // CHUNK)) == 16  # a window of chunks from many blocks
+        assert len(np.unique(group[:512] // block)) > 4
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -7,6 +7,8 @@
 //   window   chunks of 32 consecutive rows in random order, 16 chunks at a time riffled into one window: each place
 //            takes the next row of a chunk drawn at random. As good as a full permutation (docs/order.md), and the
 //            memory sees 16 streams that its prefetchers can follow
+//   blocks   the window order for files larger than the memory: blocks of 4,096 consecutive rows in random order, and
+//            only the chunks of 16 blocks at a time in random order among themselves, so that a disk reads whole blocks
 //
 // Rows with a nonzero entry in `held_out` are left out wherever they would come.
 #pragma once
@@ -17,13 +19,15 @@
 
 namespace symsgd {
 
-enum class OrderKind : std::uint8_t { storage, full, window };
+enum class OrderKind : std::uint8_t { storage, full, window, blocks };
 
 class Order {
 public:
     static constexpr std::int64_t chunk_rows = 32;
     static constexpr std::int64_t window_chunks = 16;
     static constexpr std::int64_t window_rows = chunk_rows * window_chunks;
+    static constexpr std::int64_t block_chunks = 128;
+    static constexpr std::int64_t group_chunks = 16 * block_chunks;
 
     Order(OrderKind kind, std::int64_t rows, std::uint32_t seed, const std::uint8_t* held_out);
 
@@ -36,6 +40,9 @@ public:
     // Whether rows that follow each other in a pass mostly lie near each other.
     bool in_stretches() const { return kind_ != OrderKind::full; }
 
+    // Places of a pass whose rows are best read together.
+    std::int64_t rows_together() const { return kind_ == OrderKind::blocks ? group_chunks * chunk_rows : window_rows; }
+
     // Whether any rows are held out.
     bool leaves_out() const { return held_out_ != nullptr; }
 
@@ -44,6 +51,7 @@ public:
     std::size_t write(std::int64_t begin, std::int64_t end, std::int64_t* out) const;
 
 private:
+    void permute_chunks(std::int64_t pass);
     std::int64_t window_begin(std::int64_t window) const;
     void write_window(std::int64_t window, std::int64_t skip, std::int64_t take, std::int64_t* out) const;
 

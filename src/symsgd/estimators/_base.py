@@ -95,7 +95,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left"), None],
-        "shuffle": ["boolean", StrOptions({"full"})],
+        "shuffle": ["boolean", StrOptions({"blocks", "full"})],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
         "warm_start": ["boolean"],

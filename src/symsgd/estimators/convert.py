@@ -19,7 +19,7 @@ def to_sklearn(estimator: Any) -> Any:
     if estimator.penalty == "lasso":
         raise ValueError("penalty='lasso' has no counterpart in scikit-learn")
     parameters = {name: value for name, value in estimator.get_params().items() if name in target().get_params()}
-    if parameters["shuffle"] == "full":
+    if parameters["shuffle"] in ("full", "blocks"):
         parameters["shuffle"] = True
     return _carry(estimator, target(**parameters))
 

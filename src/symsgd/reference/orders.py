@@ -7,6 +7,7 @@ import numpy as np
 from symsgd.reference.arrays import Order
 
 CHUNK_ROWS, WINDOW_CHUNKS = 32, 16
+BLOCK_CHUNKS, GROUP_BLOCKS = 128, 16
 SPLIT_MIX_STEP = 0x9E3779B97F4A7C15
 
 
@@ -48,16 +49,40 @@ def window_order(n: int, seed: int, passes: int) -> list[Order]:
     for number in range(passes):
         key = _split_mix(_split_mix(seed) ^ number)
         starts = np.arange(0, n, CHUNK_ROWS)
-        _permute(starts, key ^ (2**64 - 1))
-        rows: list[int] = []
-        for window, first in enumerate(range(0, len(starts), WINDOW_CHUNKS)):
-            chunks = [range(start, min(start + CHUNK_ROWS, n)) for start in starts[first : first + WINDOW_CHUNKS]]
-            turns = np.repeat(np.arange(len(chunks)), [len(chunk) for chunk in chunks])
-            _permute(turns, key ^ window)
-            next_rows = [iter(chunk) for chunk in chunks]
-            rows += [next(next_rows[turn]) for turn in turns]
-        orders.append(np.array(rows, dtype=np.intp))
+        _permute(starts, _at(key, -1))
+        orders.append(_riffled(starts, n, key))
     return orders
+
+
+def block_order(n: int, seed: int, passes: int) -> list[Order]:
+    """The window order, of chunks that lie near each other: blocks of 128 chunks are permuted, and then the chunks of
+    16 blocks at a time. The permutation of the blocks counts as window −1, those of the groups as −2, −3, …"""
+    orders = []
+    for number in range(passes):
+        key = _split_mix(_split_mix(seed) ^ number)
+        starts = np.arange(0, n, CHUNK_ROWS)
+        blocks = np.arange(0, len(starts), BLOCK_CHUNKS)
+        _permute(blocks, _at(key, -1))
+        starts = np.concatenate([starts[block : block + BLOCK_CHUNKS] for block in blocks])
+        for group, first in enumerate(range(0, len(starts), GROUP_BLOCKS * BLOCK_CHUNKS)):
+            _permute(starts[first : first + GROUP_BLOCKS * BLOCK_CHUNKS], _at(key, -2 - group))
+        orders.append(_riffled(starts, n, key))
+    return orders
+
+
+def _riffled(starts: Order, n: int, key: int) -> Order:
+    rows: list[int] = []
+    for window, first in enumerate(range(0, len(starts), WINDOW_CHUNKS)):
+        chunks = [range(start, min(start + CHUNK_ROWS, n)) for start in starts[first : first + WINDOW_CHUNKS]]
+        turns = np.repeat(np.arange(len(chunks)), [len(chunk) for chunk in chunks])
+        _permute(turns, _at(key, window))
+        next_rows = [iter(chunk) for chunk in chunks]
+        rows += [next(next_rows[turn]) for turn in turns]
+    return np.array(rows, dtype=np.intp)
+
+
+def _at(key: int, window: int) -> int:
+    return key ^ (window % 2**64)
 
 
 def _split_mix(state: int) -> int:
