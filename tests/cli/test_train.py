@@ -70,6 +70,8 @@ def test_the_loss_follows_from_the_targets(make: Any, loss: str, kind: type, why
             {"strategy": strategies.MapReduce(Curvature(), "auto")},
         ),
         (["--loss", "hinge", "--schedule", "pa1"], {"loss": "hinge", "learning_rate": "pa1"}),
+        (["--shuffle", "blocks"], {"shuffle": "blocks"}),
+        (["--shuffle", "none"], {"shuffle": False}),
     ],
 )  # fmt: skip
 def test_options_are_parameters(options: list[Any], parameters: dict[str, Any], two: Path, tmp_path: Path) -> None:

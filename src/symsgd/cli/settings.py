@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
 
@@ -42,6 +42,16 @@ class BlockSize(click.ParamType):  # type: ignore[type-arg]  # generic from clic
         return value if value == "auto" else click.IntRange(min=1).convert(value, param, ctx)
 
 
+class Shuffle(click.ParamType):  # type: ignore[type-arg]
+    """An order of the rows, in the words of the parameter ``shuffle``."""
+
+    ORDERS: ClassVar[dict[str, bool | str]] = {"windows": True, "blocks": "blocks", "full": "full", "none": False}
+    name = "|".join(ORDERS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, bool) else self.ORDERS[_choice(self.ORDERS).convert(value, param, ctx)]
+
+
 def _choice(names: Mapping[str, Any]) -> click.Choice[str]:
     return click.Choice(sorted(names))
 
@@ -70,6 +80,7 @@ STEPS = [
     click.option("--tol", type=click.FloatRange(min=0), help=TOL),
     click.option("--patience", type=click.IntRange(min=1), help="Passes without improvement; 5 by default."),
     click.option("--average", is_flag=True, default=None, help="Predict with the mean of all iterates."),
+    click.option("--shuffle", type=Shuffle(), help="The order of the rows; windows by default (docs/order.md)."),
     click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of the order of the rows; 0 by default."),
 ]  # fmt: skip
 MACHINE = [
