@@ -68,6 +68,7 @@ WHOLE_PARQUET = parquet()
 
 @given(CHANGES, st.integers(0, 49))
 @example([(2479, 0)], 0)  # metadata that does not parse
+@example([(327, 128)], 0)  # a name that is not UTF-8
 @FUZZ
 def test_damaged_parquet(tmp_path: Path, changes: list[tuple[int, int]], cut: int) -> None:
     path = tmp_path / "t.parquet"

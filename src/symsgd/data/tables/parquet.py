@@ -19,6 +19,9 @@ except ImportError as error:  # a build of pyarrow without Parquet
     raise ImportError("this pyarrow cannot read Parquet; pip install 'symsgd[tables]'") from error
 
 BATCH_ROWS = 1 << 15
+# what pyarrow raises of files that are not whole: its own errors, and those of Python's that their numbers and names
+# run into
+DAMAGE = (pa.ArrowException, ValueError, KeyError, OverflowError, OSError)
 
 
 class ParquetSource:
@@ -34,11 +37,11 @@ class ParquetSource:
         self._batch_rows = batch_rows
         self._files = self._found()
         with self._open(self._files[0]) as first:
-            schema = first.schema_arrow
-        twice = next((name for place, name in enumerate(schema.names) if name in schema.names[:place]), None)
+            names, types = _columns(self._files[0], first)
+        twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice is not None:
             raise self.fail("two columns have this name", column=twice)
-        self.types: Mapping[str, Any] = dict(zip(schema.names, schema.types, strict=True))
+        self.types: Mapping[str, Any] = dict(zip(names, types, strict=True))
 
     def _found(self) -> list[Path]:
         if not self.path.is_dir():
@@ -56,7 +59,7 @@ class ParquetSource:
     def _open(self, file: Path, read_dictionary: list[str] | None = None) -> Any:
         try:
             return pq.ParquetFile(file, read_dictionary=read_dictionary, memory_map=True)
-        except (pa.ArrowException, OSError) as error:
+        except DAMAGE as error:
             raise _damage(file, error) from None
 
     def batches(self, wanted: Mapping[str, str]) -> Iterator[Any]:
@@ -64,20 +67,29 @@ class ParquetSource:
         names = [name for name, how in wanted.items() if how == NAME and pa.types.is_string(self.types[name])]
         for file in self._files:
             with self._open(file, names) as table:
-                types = dict(zip(table.schema_arrow.names, table.schema_arrow.types, strict=True))
-                absent = [name for name in wanted if name not in types]
+                there, _ = _columns(file, table)
+                absent = [name for name in wanted if name not in there]
                 if absent:
                     raise DataError(str(file), None, absent[0], "this file of the folder does not have it")
                 try:
                     for batch in table.iter_batches(self._batch_rows, columns=list(wanted)):
                         batch.validate(full=True)  # strings that are not UTF-8, among others
                         yield batch
-                except (pa.ArrowException, OSError) as error:
+                except DAMAGE as error:
                     raise _damage(file, error) from None
 
     def fail(self, message: str, *, row: int | None = None, column: str | None = None) -> DataError:
         """The error of a row, counted from 0, and a column."""
         return DataError(str(self.path), None, column, message if row is None else f"row {row + 1}: {message}")
+
+
+def _columns(file: Path, table: Any) -> tuple[list[str], list[Any]]:
+    """Names and types."""
+    try:
+        schema = table.schema_arrow
+        return schema.names, schema.types
+    except DAMAGE as error:
+        raise _damage(file, error) from None
 
 
 def _damage(file: Path, error: Exception) -> Exception:
