@@ -1,0 +1,12 @@
+"""Every run of the tests draws the same examples, so that what fails was changed; `HYPOTHESIS_PROFILE=random` draws new
+ones, and `make fuzz` is where to look for what nobody thought of."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
