@@ -742,3 +742,13 @@ def test_a_failed_fit_leaves_a_fresh_estimator_without_attributes(estimator: Any
 def test_numbers_are_no_labels() -> None:
     with pytest.raises(ValueError, match=r"y contains .*, which is a number, not a label; loss='log_loss' predicts"):
         train(dense(), np.linspace(0.1, 0.9, N))
+
+
+@pytest.mark.parametrize(("classes", "fits"), [(2, 300_000), (5, 60_000)])
+def test_a_model_that_cannot_fit_is_refused(classes: int, fits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = 1 << 22
+    monkeypatch.setattr("symsgd.training.available_memory", lambda: memory)
+    y = np.arange(10) % classes
+    train(sp.csr_matrix((10, fits), dtype=np.float32), y, n_passes=1)
+    with pytest.raises(MemoryError, match=r"a model of 1,000,000 features needs [\d.]+ GiB, and there are 0.0"):
+        train(sp.csr_matrix((10, 1_000_000), dtype=np.float32), y, n_passes=1)

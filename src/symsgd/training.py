@@ -36,6 +36,7 @@ logger = logging.getLogger("symsgd")
 
 SPARSE_INTERCEPT_DECAY = 0.01  # scikit-learn's: intercepts of sparse problems learn a hundred times slower
 WINDOW_ORDER_FROM = 16 * 512  # rows; below this a full permutation costs no cache misses worth avoiding
+MODEL_COPIES = 3  # at least: the core's, and the last two that it has come to
 
 
 def train(
@@ -126,6 +127,7 @@ def train(
         memory=available_memory(),
         mapped=data.mapped,
     )
+    _check_memory(work)
     chosen, reason = _decide(chosen, rule, work)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
@@ -197,6 +199,16 @@ def _named_data(data: Data, problem: Problem, judge: Judge) -> dict[str, str]:
         "class weights": f"{problem.positive_weight}, {problem.negative_weight}",
         "held-out rows": fingerprint(judge.held_out),
     }
+
+
+def _check_memory(work: Work) -> None:
+    """MemoryError where not even the model fits: a file with one index mistyped must not bring down the machine."""
+    needed = MODEL_COPIES * work.n_models * work.n_features * work.bytes_a_number
+    if needed > work.memory:
+        raise MemoryError(
+            f"a model of {work.n_features:,} features needs {needed / 2**30:,.1f} GiB, and there are "
+            f"{work.memory / 2**30:,.1f}; is a feature's number in the data too large, or should features be hashed?"
+        )
 
 
 def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, str]:
