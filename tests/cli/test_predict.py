@@ -121,13 +121,35 @@ def test_scores_are_scikit_learns(work: Path) -> None:
     found = json.loads(good("evaluate", work / "three", work / "three.test", "--json").out)["scores"]
     assert found["log loss"] == pytest.approx(log_loss(y, model.predict_proba(X)))
     assert found["accuracy"] == pytest.approx(model.score(X, y))
-    each = [roc_auc_score(y == own, model.decision_function(X)[:, own]) for own in range(3)]
-    assert found["AUC"] == pytest.approx(np.mean(each))
+    assert found["AUC"] == pytest.approx(roc_auc_score(y, model.predict_proba(X), multi_class="ovr"))
 
     model, X, y = loaded(work, "numbers")
     found = json.loads(good("evaluate", work / "numbers", work / "numbers.test", "--json").out)["scores"]
     assert found["R²"] == pytest.approx(r2_score(y, model.predict(X)))
     assert found["RMSE"] == pytest.approx(np.sqrt(np.mean((y - model.predict(X)) ** 2)))
+
+
+def test_weights_count_in_all_scores(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    X, score = rows()
+    weight = np.random.default_rng(1).integers(0, 3, N)
+    lines = [
+        f"{int(s > 0)},{own[0]:.6g},{own[1]:.6g},{w}" for s, own, w in zip(score, X.toarray(), weight, strict=True)
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(["y,a,b,w", *lines]) + "\n")
+    good("train", tmp_path / "rows.csv", "-o", tmp_path / "model", "--label", "y", "--weight", "w", "-q")
+    found = json.loads(good("evaluate", tmp_path / "model", tmp_path / "rows.csv", "--json").out)
+    model, y = symsgd.load(tmp_path / "model"), score > 0
+    features = np.array([line.split(",")[1:3] for line in lines], np.float32)
+    probability = model.predict_proba(features)[:, 1]
+    assert found["scores"]["log loss"] == pytest.approx(log_loss(y, probability, sample_weight=weight))
+    assert found["scores"]["AUC"] == pytest.approx(roc_auc_score(y, probability, sample_weight=weight))
+    first = np.argsort(probability, kind="stable")[: N // 10]
+    assert found["calibration"][0] == {
+        "rows": N // 10,
+        "predicted": pytest.approx(np.average(probability[first], weights=weight[first])),
+        "observed": pytest.approx(np.average(y[first], weights=weight[first])),
+    }
 
 
 def test_scores_for_people(work: Path) -> None:
@@ -153,6 +175,7 @@ def test_plots(name: str, work: Path, tmp_path: Path) -> None:
         (["evaluate", "two", "three.test"], "has the label 0.0; the model tells -1, 1 apart"),
         (["evaluate", "outliers", "two.test"], "finds outliers"),
         (["evaluate", "two", "two.test", "--plot", "plot.xyz"], "the name must end with one of"),
+        (["evaluate", "two", "two.test", "--plot", "nowhere/plot.png"], "nowhere/plot.png: its folder does not exist"),
         (["inspect", "nothing"], "nothing: No such file or directory"),
     ],
 )
@@ -161,6 +184,7 @@ def test_mistakes_are_named(arguments: list[str], message: str, work: Path, monk
     outcome = run(*arguments)
     assert outcome.code == 1
     assert message in outcome.error
+    assert outcome.out == ""
 
 
 def test_a_damaged_model_is_refused(work: Path, tmp_path: Path) -> None:
@@ -189,6 +213,7 @@ def test_inspecting_a_model(work: Path) -> None:
     assert f"and {np.count_nonzero(model.coef_) - 3} smaller weights" in outcome.out
     told = json.loads(good("inspect", work / "three", "--json").out)
     assert told["classes"] == [0, 1, 2]
+    assert (told["features"], told["steps"], len(told["passes"])) == (F, 10 * N, 10)
     assert len(told["weights"]["1"]) == 3
 
 

@@ -115,6 +115,24 @@ def test_a_reader_that_leaves_ends_it_quietly(work: Path) -> None:
         assert running.wait() == 141
 
 
+def test_tables_end_quietly_too(work: Path) -> None:
+    good("train", work / "train.svm", "-o", work / "model", "-q")
+    ear, mouth = os.pipe()
+    os.close(ear)  # nobody listens from the beginning
+    with open(mouth, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "symsgd", "evaluate", "model", "test.svm"], stdout=nobody, stderr=subprocess.PIPE,
+            cwd=work, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_without_standard_streams(work: Path) -> None:
+    program = f"{sys.executable} -m symsgd train train.svm -o closed --passes 1 >&- 2>&-"
+    assert subprocess.run(program, shell=True, cwd=work, check=False).returncode == 0
+    assert symsgd.load(work / "closed").n_iter_ == 1
+
+
 def test_ctrl_c_keeps_the_model_reached(work: Path) -> None:
     program = [sys.executable, "-m", "symsgd", "train", "train.svm", "-o", "cut", "--passes", "100000000"]
     with subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=work) as running:

@@ -82,7 +82,7 @@ def test_a_file_of_scipy(tmp_path: Path) -> None:
     assert len(good("predict", tmp_path / "model", tmp_path / "dense.npz").out.split()) == N
     sp.save_npz(tmp_path / "rows.npz", X)
     assert len(good("predict", tmp_path / "model", tmp_path / "rows.npz").out.split()) == N
-    assert "no label" in run("train", tmp_path / "rows.npz", "-o", tmp_path / "other").error
+    assert "rows.npz has no labels; an .npz" in run("train", tmp_path / "rows.npz", "-o", tmp_path / "other").error
 
 
 def table(path: Path, n: int = 300, labelled: bool = True) -> Path:
@@ -126,6 +126,15 @@ def test_a_table_with_names(tmp_path: Path) -> None:
     assert good("predict", tmp_path / "stored", unlabelled).out.split().count("yes") > 0
 
 
+def test_predictions_do_not_look_at_labels_and_weights(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "old.csv").write_text("y,w,x\nyes,1,2\nno,2,-1\nyes,1,1.5\nno,1,0\n")
+    (tmp_path / "new.csv").write_text("y,w,x\nperhaps,,2\n,x,-1\n")
+    good("train", tmp_path / "old.csv", "-o", tmp_path / "model", "--label", "y", "--weight", "w", "-q")
+    assert good("predict", tmp_path / "model", tmp_path / "new.csv").out.split() == ["yes", "no"]
+    assert "line 3" in run("evaluate", tmp_path / "model", tmp_path / "new.csv").error
+
+
 def test_text_of_vowpal_wabbit(tmp_path: Path) -> None:
     text = "".join(f"{label} |a {word}:0.5 |b z\n" for label, word in [(1, "x"), (-1, "y")] * 20)
     (tmp_path / "rows.vw").write_text(text)
@@ -153,9 +162,12 @@ def test_twins(tmp_path: Path) -> None:
         (
             ["train", "two.svm", "-o", "m", "--label", "y"],
             2,
-            "--label is nothing that a svmlight file could be read by",
+            "--label is nothing that svmlight data could be read by",
         ),
-        (["train", "two.store", "-o", "m", "--drop", "y"], 2, "--drop is nothing that a store file could be read by"),
+        (["train", "two.store", "-o", "m", "--drop", "y"], 2, "--drop is nothing that store data could be read by"),
+        (["train", "-", "-o", "m", "--format", "npz"], 2, "--format npz cannot be read from standard input"),
+        (["train", "sold.csv", "-o", "m"], 1, "sold.csv has no labels; --label says which column has them"),
+        (["convert", "sold.csv", "two.store", "--append"], 1, "sold.csv is read as csv, but must be like"),
         (["train", "sold.csv", "-o", "m", "--label", "price"], 1, "price"),
         (["train", "sold.csv", "-o", "m", "--label", "bought", "--loss", "huber"], 1, "the targets are names, as 'no'"),
         (["train", "two.svm", "-o", "m", "--format", "npz"], 1, "two.svm"),

@@ -178,6 +178,10 @@ def test_a_configuration_gives_what_the_line_does_not(two: Path, tmp_path: Path)
         (["--loss", "huber", "--class-weight", "balanced"], 2, "--class-weight does not go with --loss huber"),
         (["--class-weight", "7=1"], 1, "'7=1'; accepted is LABEL=WEIGHT"),
         (["--class-weight", "1=heavy"], 1, "'heavy' is not a number"),
+        (["--class-weight", "1=-2"], 1, "'1=-2'; a weight must be a finite number >= 0"),
+        (["--power", "nan"], 1, "The 'power_t' parameter of SGDClassifier must be a float"),
+        (["--alpha", 0], 1, "alpha must be > 0 since learning_rate is 'optimal'"),
+        (["-o", "/dev/null"], 1, "/dev/null: it is not a regular file"),
         (["--strategy", "hogwild", "--average"], 1, "strategy='hogwild' does not work with average"),
         (["--loss", "one_class", "--holdout", 0.1], 1, "no targets to score held-out rows by"),
         (["-i", "nothing"], 1, "nothing: No such file or directory"),
@@ -198,7 +202,8 @@ def test_mistakes_are_named(arguments: list[Any], code: int, message: str, two: 
     ("content", "message"),
     [
         ("", "no rows"),
-        ("1 1:1\n1 2:1\n", "greater than one; got 1 class"),
+        ("1 1:1\n1 2:1\n", "all rows have the label 1; it takes two to tell them apart"),
+        ("1 1:1\n-1 3000000000000:1\n", "a model of 3,000,000,000,000 features needs"),
         ("1 1:1\n-1 2:nan\n", "data, line 2, column 6: 'nan'"),
     ],
 )
@@ -249,6 +254,28 @@ def test_a_model_of_another_kind_cannot_go_on(two: Path, tmp_path: Path) -> None
     assert "--loss huber cannot continue a model of the kind SGDClassifier" in outcome.err
     symsgd.save(symsgd.train(np.eye(2), [0, 1]), tmp_path / "result")
     assert "holds a Result" in run("train", two, "-o", tmp_path / "other", "-i", tmp_path / "result").error
+
+
+def test_numbers_are_not_taken_for_labels(tmp_path: Path) -> None:
+    outcome = run("train", numbers(tmp_path / "data"), "-o", tmp_path / "model", "--loss", "hinge")
+    assert outcome.code == 1
+    assert "--loss hinge predicts labels, but the targets are 600 different numbers" in outcome.error
+
+
+def test_a_model_goes_on_only_with_labels_and_features_that_it_knows(two: Path, tmp_path: Path) -> None:
+    good("train", two, "-o", tmp_path / "model", "-q")
+    np.savez(tmp_path / "wide.npz", X=np.ones((4, F + 1)), y=[1, -1, 1, -1])
+    np.savez(tmp_path / "names.npz", X=np.ones((4, F)), y=["yes", "no", "no", "yes"])
+    (tmp_path / "zeros").write_text("1 1:1\n0 2:1\n")
+    for name, message in {
+        "wide.npz": f"wide.npz has {F + 1} features, and the model {F}",
+        "names.npz": "the model tells -1, 1 apart, but the data has labels as 'yes'",
+        "zeros": "row 2 has the label 0.0; the model tells -1, 1 apart",
+    }.items():
+        outcome = run("train", tmp_path / name, "-i", tmp_path / "model", "-o", tmp_path / "more")
+        assert outcome.code == 1
+        assert message in outcome.error
+    assert not (tmp_path / "more").exists()
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -89,6 +89,10 @@ def test_numbers_around_another() -> None:
         (["--schedule", "optimal", "--step-sizes", "1"], 2, "--step-sizes do not go with --schedule optimal"),
         (["--penalty", "none", "--alphas", "1"], 2, "--penalty none has none"),
         (["--loss", "one_class"], 2, "no targets to judge by"),
+        (["--alpha", "1"], 2, "--alpha is no option of a search: --alphas are tried"),
+        (["--step-size", "1"], 2, "--step-size is no option of a search: --step-sizes are tried"),
+        (["--tol", "1"], 2, "--tol is no option of a search"),
+        (["--plot", "nowhere/plot.png"], 1, "nowhere/plot.png: its folder does not exist"),
         (["--paper", "--strategy", "hogwild"], 2, "--paper is for --strategy mr-symsgd and async-symsgd"),
         (["--loss", "squared_error", "--step-sizes", "1e30"], 1, "every training diverged"),
     ],
@@ -121,6 +125,20 @@ def test_spectrum_for_people(make: Any, tmp_path: Path) -> None:
     lines = [line.split() for line in outcome.out.splitlines()]
     assert [line[0] for line in lines if line and line[0].isdigit()] == ["64", "128", "256", "512"]
     assert "</svg>" in (tmp_path / "plot.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "code", "message"),
+    [
+        ("0.5", 2, "'0.5' is not a list of numbers, as 64,256"),
+        ("0", 2, "not above 0"),
+        ("64,601", 1, "data has 600 rows; say --block-sizes, none larger than that"),
+    ],
+)
+def test_block_sizes_that_there_cannot_be(sizes: str, code: int, message: str, tmp_path: Path) -> None:
+    outcome = run("spectrum", two_labels(tmp_path / "data"), "--block-sizes", sizes)
+    assert outcome.code == code
+    assert message in " ".join(outcome.err.split())
 
 
 def test_spectrum_of_three_labels_is_refused(tmp_path: Path) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from symsgd.cli.frame import with_output
 
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@with_output
-def command(shell: str, **_: Any) -> None:
-    """Print a script for your shell that completes commands, options and their values.
+@click.command(short_help="Print a script that lets your shell complete commands.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
+def command(shell: str) -> None:
+    """Print a script for SHELL (bash, zsh or fish) that completes commands, options and their values.
 
     \b
     bash, once:     symsgd completion bash >> ~/.bashrc

@@ -25,7 +25,7 @@ def command(data: str, store: str, append: bool, like: str | None, reading: dict
     """Convert the rows in DATA ("-": standard input) to STORE, a file that opens at once and trains without being read.
 
     One pass in bounded memory. STORE appears when all of it is there; a conversion that fails or is killed leaves
-    nothing behind.
+    what was there before.
 
     \b
         symsgd convert train.svm.gz train.store

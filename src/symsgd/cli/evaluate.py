@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from symsgd.cli.estimators import check_width, load_estimator
-from symsgd.cli.frame import Output, with_output
+from symsgd.cli.frame import Output, short, with_output
 from symsgd.cli.sources import Stream, format_option
 
 
@@ -32,8 +32,10 @@ def command(model: str, data: str, plot: str | None, format: str | None, output:
         symsgd evaluate model test.svm --plot test.png
         symsgd evaluate model test.svm --json | jq .scores.AUC
     """
+    from symsgd.cli import plots
     from symsgd.cli.scores import Bin, calibration, of_model
 
+    plots.check(plot)
     loaded = load_estimator(model)
     if loaded.loss == "one_class":
         raise ValueError(f"{model} finds outliers, and nothing says which are; symsgd predict lists them")
@@ -43,11 +45,11 @@ def command(model: str, data: str, plot: str | None, format: str | None, output:
     values = of_model(loaded, scores, probabilities, targets, weight)
     bins: list[Bin] = []
     if probabilities is not None and probabilities.shape[1] == 2:
-        bins = calibration(probabilities[:, 1], targets == 1)
+        bins = calibration(probabilities[:, 1], targets == 1, weight)
     document = {"model": model, "data": data, "rows": len(targets), "scores": values}
     output.document(document | ({"calibration": [vars(own) for own in bins]} if bins else {}))
     output.table(
-        ["", "value"], [["rows", f"{len(targets):,}"], *([name, f"{own:.6f}"] for name, own in values.items())]
+        ["", "value"], [["rows", f"{len(targets):,}"], *([name, short(own, 6)] for name, own in values.items())]
     )
     if bins:
         output.table(
@@ -59,10 +61,11 @@ def command(model: str, data: str, plot: str | None, format: str | None, output:
             title=f"Calibration for the label {loaded.classes_[1]}",
         )
     if plot is not None:
-        from symsgd.cli.plots import of_classes, of_numbers, write
-
-        labels = getattr(loaded, "classes_", None)
-        write(of_numbers(scores, targets) if labels is None else of_classes(scores, targets, labels, bins), plot)
+        if (labels := getattr(loaded, "classes_", None)) is None:
+            drawn = plots.of_numbers(scores, targets)
+        else:
+            drawn = plots.of_classes(scores, targets, labels, bins)
+        plots.write(drawn, plot)
         output.note(f"plot: {plot}")
 
 

@@ -84,7 +84,11 @@ class Output:
 def console(file: Any) -> Console:
     from rich.console import Console
 
-    return Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDEST_LINE)
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))  # rich's own way is to exit with 1
+
+    return Plain(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDEST_LINE)
 
 
 def _plain(value: Any) -> Any:
@@ -92,11 +96,18 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 
+def short(number: float, digits: int = 5) -> str:
+    """With so many digits behind the point; with so many in all if it is very large or very small."""
+    return f"{number:.{digits}f}" if number == 0 or 10.0**-digits < abs(number) < 1e6 else f"{number:.{digits}g}"
+
+
 def check_target(path: str) -> None:
     """OSError if no file can be written there: better now than when there is a result to write."""
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder; give the name of a file", path)
+    if target.exists() and not target.is_file():
+        raise FileExistsError(errno.EEXIST, "it is not a regular file, and would be replaced by one", path)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "its folder does not exist", path)
     if not os.access(target.parent, os.W_OK):
@@ -113,6 +124,9 @@ def with_output(function: F) -> F:
     @functools.wraps(function)
     def run(*arguments: Any, quiet: bool, verbose: bool, as_json: bool, debug: bool, **options: Any) -> None:
         output = Output(quiet, verbose, as_json, debug)
+        # closed by whoever started this, as some daemons do
+        sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+        sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
         try:
             with _heard(output):
                 function(*arguments, output=output, **options)

@@ -54,11 +54,16 @@ def _show_model(file: str, largest: int, output: Output) -> None:
     predictor, about = Predictor.of(model), describe(model)
     order = by_size(predictor.coef)
     shown = [(predictor.name(int(at)), predictor.coef[:, at].tolist()) for at in order[:largest]]
+    result = model if isinstance(model, symsgd.Result) else getattr(model, "result_", None)
     output.document(
         {
-            **about,
-            "classes": None if predictor.classes is None else predictor.classes,
-            "n_features": predictor.n_features,
+            **{name: about.get(name) for name in ("model", "loss", "parameters", "strategy")},
+            "read from": None if predictor.schema is None else predictor.schema.format,
+            "classes": predictor.classes,
+            "features": predictor.n_features,
+            "features with a weight": len(order),
+            "steps": None if result is None else int(result.t) - 1,
+            "passes": [] if result is None else [vars(record) for record in result.passes],
             "intercept": predictor.intercept,
             "weights": dict(shown),
         }

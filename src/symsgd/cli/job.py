@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from symsgd.cli.frame import Output
+from symsgd.cli.frame import Output, short
 
 if TYPE_CHECKING:
     from symsgd.cli.targets import Array, Targets
@@ -35,6 +35,7 @@ class Job:
             self.class_weight = np.array([text.get(label, 1.0) for label in self.targets.labels.tolist()])
         else:
             self.class_weight = None
+        self.estimator._check_parameters(partial=False)  # now, not when there is a model to write
 
     @property
     def seed(self) -> int:
@@ -119,7 +120,7 @@ class Job:
             # without a tolerance: the rows that a model is scored by must not decide when it stops
             result = self.train(held_out, Output(quiet=True), tol=None)
             found.append(self.score(self.model(result), held_out))
-            output.note(f"part {own + 1}/{parts}: " + ", ".join(f"{k} {v:.4f}" for k, v in found[-1].items()))
+            output.note(f"part {own + 1}/{parts}: " + ", ".join(f"{k} {short(v, 4)}" for k, v in found[-1].items()))
         return {name: float(np.mean([own[name] for own in found if name in own])) for name in found[0]}
 
     def score(self, model: Any, held_out: Array) -> dict[str, float]:

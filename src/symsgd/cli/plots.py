@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symsgd.cli.frame import check_target
 from symsgd.files import written_whole
 
 if TYPE_CHECKING:
@@ -29,16 +29,26 @@ def figure(columns: int = 1) -> tuple[Any, Any]:
     return drawn, drawn.subplots(1, columns, squeeze=False)[0]
 
 
-def write(drawn: Any, path: str | os.PathLike[str]) -> None:
-    """Writes a figure in the format that the name of the file ends with."""
-    suffix = Path(path).suffix.lstrip(".").lower()
-    known = drawn.canvas.get_supported_filetypes()
-    if suffix not in known:
+def check(path: str | None) -> None:
+    """Refuses a name of a file that no picture can be written to, before there is one."""
+    if path is None:
+        return
+    check_target(path)
+    known = figure()[0].canvas.get_supported_filetypes()
+    if _suffix(path) not in known:
         raise ValueError(
             f"--plot {path}: the name must end with one of {', '.join('.' + own for own in sorted(known))}"
         )
+
+
+def _suffix(path: str) -> str:
+    return Path(path).suffix.lstrip(".").lower()
+
+
+def write(drawn: Any, path: str) -> None:
+    """Writes a figure in the format that the name of the file ends with."""
     content = io.BytesIO()
-    drawn.savefig(content, format=suffix)
+    drawn.savefig(content, format=_suffix(path))
     with written_whole(path) as file:
         file.write(content.getvalue())
 

@@ -12,7 +12,7 @@ import click
 
 from symsgd.cli.estimators import check_width, load_estimator
 from symsgd.cli.frame import Output, with_output
-from symsgd.cli.sources import Stream, format_option
+from symsgd.cli.sources import Stream, format_option, without_targets
 
 
 @click.command(short_help="Predict labels, probabilities, scores or numbers.")
@@ -42,7 +42,8 @@ def command(model: str, data: str, path: str, what: str | None, format: str | No
     """
     loaded = load_estimator(model)
     _check(loaded, what, model)
-    stream = Stream(data, {} if format is None else {"format": format}, getattr(loaded, "schema_", None))
+    schema = without_targets(getattr(loaded, "schema_", None))
+    stream = Stream(data, {} if format is None else {"format": format}, schema)
     rows = 0
     with _opened(path) as file:
         for part in stream:

@@ -22,9 +22,9 @@ def of_classes(scores: Array, places: Array, probabilities: Array | None, weight
     if binary and several:
         found["AUC"] = float(roc_auc_score(places, scores, sample_weight=weight))
     elif several and len(np.unique(places)) == scores.shape[1]:  # the mean over one-vs-rest problems
-        found["AUC"] = float(
-            np.mean([roc_auc_score(places == c, scores[:, c], sample_weight=weight) for c in range(scores.shape[1])])
-        )
+        ranked = scores if probabilities is None else probabilities
+        each = [roc_auc_score(places == c, ranked[:, c], sample_weight=weight) for c in range(scores.shape[1])]
+        found["AUC"] = float(np.mean(each))
     if probabilities is not None:
         classes = np.arange(2 if binary else scores.shape[1])
         found["log loss"] = float(log_loss(places, probabilities, labels=classes, sample_weight=weight))
@@ -68,8 +68,16 @@ class Bin:
     observed: float
 
 
-def calibration(probability: Array, happened: Array, bins: int = 10) -> list[Bin]:
-    """Bins of equally many rows, from the least probable to the most."""
+def calibration(probability: Array, happened: Array, weight: Array | None, bins: int = 10) -> list[Bin]:
+    """Bins of equally many rows, from the least probable to the most; without those whose rows all weigh nothing."""
     order = np.argsort(probability, kind="stable")
-    parts = [part for part in np.array_split(order, bins) if len(part)]
-    return [Bin(len(part), float(probability[part].mean()), float(happened[part].mean())) for part in parts]
+    weight = np.ones(len(order)) if weight is None else weight
+    parts = [part for part in np.array_split(order, bins) if weight[part].any()]
+    return [
+        Bin(
+            len(part),
+            float(np.average(probability[part], weights=weight[part])),
+            float(np.average(happened[part], weights=weight[part])),
+        )
+        for part in parts
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import os
@@ -19,6 +20,8 @@ FORMATS = ("svmlight", "vowpal", "csv", "parquet", "npz", "npy", "store")
 UNTOLD = "svmlight"  # what a file is whose name and first bytes tell nothing, as those of LIBSVM's data sets
 FORMAT_OF_SCHEMA = {"svmlight": "svmlight", "vowpal": "vowpal", "table": "csv"}  # of text that comes with a schema
 SELF_EXPLAINING = ("store", "npz", "npy")  # they say how many features there are, and need no schema for it
+SCHEMAS = {"csv": "table", "parquet": "table"}  # what a reader calls what it found out, where not by its own name
+WANT_A_FILE = ("parquet", "npz", "npy", "store")  # they are mapped, or read from the end
 
 format_option = click.option(
     "--format", type=click.Choice(FORMATS), help="Of DATA. By default its name or first bytes tell; svmlight otherwise."
@@ -87,6 +90,10 @@ def open_reader(path: str, reading: Mapping[str, Any], schema: Schema | None = N
     from symsgd.data import formats
 
     format = _format(path, reading, schema)
+    if path == "-" and format in WANT_A_FILE:
+        raise click.UsageError(f"--format {format} cannot be read from standard input; save it to a file first")
+    if schema is not None and format not in SELF_EXPLAINING and SCHEMAS.get(format, format) != schema.format:
+        raise ValueError(f"{path} is read as {format}, but must be like the rows before, which were a {schema.format}")
     known = formats.FORMATS[format]
     options: dict[str, Any] = {}
     accepted = inspect.signature(getattr(import_module(known.module), known.reader)).parameters
@@ -96,11 +103,20 @@ def open_reader(path: str, reading: Mapping[str, Any], schema: Schema | None = N
         if option == "format":
             continue
         if name not in accepted and not (open_ended and option != "quadratic"):
-            raise click.UsageError(f"--{option} is nothing that a {format} file could be read by")
+            raise click.UsageError(
+                f"--{option} is nothing that {format} data could be read by; --format says it if {path} is none"
+            )
         options[name] = value
     if schema is not None and format not in SELF_EXPLAINING:
         options["schema"] = schema
     return known.open(path, **options)
+
+
+def without_targets(schema: Schema | None) -> Schema | None:
+    """The same features, of rows whose labels and weights nobody looks at; there may be none, or others."""
+    if schema is None or schema.format != "table":
+        return schema
+    return dataclasses.replace(schema, label_names=None, options={**schema.options, "label": None, "weight": None})
 
 
 def check_there(path: str) -> None:

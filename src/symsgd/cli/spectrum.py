@@ -32,14 +32,14 @@ from symsgd.losses import LOSSES
 )
 @click.option(
     "--block-sizes",
-    type=Numbers(),
+    type=Numbers(whole=True),
     help="Rows of a block; by default 64,128,256,512, as in the paper.",
 )
 @click.option("--plot", type=click.Path(), help="Draw them to this file (.png, .svg, .pdf).")
 @reading_options
 @with_output
 def command(
-    data: str, model: str | None, loss: str | None, step_size: float, alpha: float, block_sizes: list[float] | None,
+    data: str, model: str | None, loss: str | None, step_size: float, alpha: float, block_sizes: list[int] | None,
     plot: str | None, reading: dict[str, Any], output: Output,
 ) -> None:  # fmt: skip
     """Show how large the parts of the model combiner M of blocks of rows of DATA are: its singular values.
@@ -54,15 +54,17 @@ def command(
     check_there(data)
     from symsgd.analysis import plot_singular_values, singular_values
     from symsgd.analysis.spectra import PAPER_BLOCK_SIZES
+    from symsgd.cli import plots
     from symsgd.penalties import L2, NoPenalty
 
+    plots.check(plot)
     loaded = None if model is None else load_estimator(model)
     source = open_source(data, reading, getattr(loaded, "schema_", None))
     output.notes(source.notes)
     loss, y, start, intercept = _start(source, data, loaded, loss, step_size)
-    sizes = [int(own) for own in block_sizes or PAPER_BLOCK_SIZES if own <= len(source) or block_sizes]
-    if not sizes:
-        raise ValueError(f"{data} has {len(source)} rows; say --block-sizes")
+    sizes = block_sizes or [own for own in PAPER_BLOCK_SIZES if own <= len(source)]
+    if not sizes or max(sizes) > len(source):
+        raise ValueError(f"{data} has {len(source):,} rows; say --block-sizes, none larger than that")
     found = singular_values(
         source.X[: max(sizes)], y[: max(sizes)], start, block_sizes=sizes, loss=loss, step_size=step_size,
         penalty=L2(alpha) if alpha else NoPenalty(), intercept=intercept,
@@ -84,9 +86,7 @@ def command(
         ],
     )  # fmt: skip
     if plot is not None:
-        from symsgd.cli.plots import write
-
-        write(plot_singular_values(found), plot)
+        plots.write(plot_singular_values(found), plot)
         output.note(f"plot: {plot}")
 
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+NO_LABELS = {  # by format: how a file comes to have some
+    "table": "; --label says which column has them",
+    "matrix": "; an .npz file has them as y, beside X",
+}
 MOST_LABELS = 100  # whole numbers, of which more than so many different ones are not taken for labels
 
 
@@ -30,6 +34,8 @@ def check_labelled(data: Dataset, path: str) -> None:
     missing = np.isnan(data.y)
     if len(data) == 0:
         raise ValueError(f"{path} has no rows")
+    if missing.all():
+        raise ValueError(f"{path} has no labels" + NO_LABELS.get(data.schema.format, ""))
     if missing.any():
         first = int(missing.argmax()) + 1
         raise ValueError(
@@ -45,7 +51,7 @@ def likely_loss(data: Dataset) -> tuple[str, str]:
         return "log_loss", f"{len(data.schema.label_names)} labels"
     values = find_classes(data.y)
     if len(values) <= 2:
-        return "log_loss", f"{len(values)} labels"
+        return "log_loss", f"{len(values)} label{'s' if len(values) > 1 else ''}"
     whole = np.array_equal(values, np.round(values))
     if whole and len(values) <= MOST_LABELS:
         return (
@@ -68,15 +74,25 @@ def targets_for(data: Dataset, loss: str, known: Array | None = None) -> Targets
                 f"--loss {loss} predicts numbers, but the targets are names, as {data.schema.label_names[0]!r}"
             )
         return Targets(data.y)
+    if known is not None:
+        return Targets(class_numbers(data, known), np.arange(len(known)), known)
     names = data.schema.label_names
-    if names is None:
-        values = find_classes(data.y) if known is None else known.astype(np.float64)
-        whole = np.array_equal(values, np.round(values)) and abs(values).max(initial=0) < 2**53
-        return Targets(data.y, values, values.astype(np.int64) if whole else values)
-    # a training needs its labels in ascending order
-    labels = np.unique(names) if known is None else known
-    numbers = np.searchsorted(labels, np.asarray(names))
-    return Targets(numbers[data.y.astype(np.int64)], np.arange(len(labels)), labels)
+    values = find_classes(data.y)
+    if len(values) == 1:
+        one = f"{values[0]:g}" if names is None else names[int(values[0])]
+        raise ValueError(f"all rows have the label {one}; it takes two to tell them apart")
+    if names is not None:
+        # a training needs its labels in ascending order
+        labels = np.unique(names)
+        numbers = np.searchsorted(labels, np.asarray(names))
+        return Targets(numbers[data.y.astype(np.int64)], np.arange(len(labels)), labels)
+    whole = np.array_equal(values, np.round(values)) and abs(values).max() < 2**53
+    if not whole and len(values) > 2:
+        raise ValueError(
+            f"--loss {loss} predicts labels, but the targets are {len(values):,} different numbers, as {values[0]:g}; "
+            "--loss squared_error predicts numbers"
+        )
+    return Targets(data.y, values, values.astype(np.int64) if whole else values)
 
 
 def class_numbers(data: Dataset, labels: Array) -> Array:
@@ -117,4 +133,6 @@ def class_weights(text: str | None, targets: Targets) -> tuple[Any, Array | None
             given[known[label.strip()]] = float(weight)
         except ValueError:
             raise ValueError(f"--class-weight has {pair!r}: {weight!r} is not a number") from None
+        if not 0 <= given[known[label.strip()]] < np.inf:
+            raise ValueError(f"--class-weight has {pair!r}; a weight must be a finite number >= 0")
     return given, np.array([given.get(label, 1.0) for label in targets.labels.tolist()])

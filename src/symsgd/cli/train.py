@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from symsgd.cli.config import config_option
-from symsgd.cli.estimators import load_estimator
-from symsgd.cli.frame import INTERRUPTED, Output, check_target, with_output
+from symsgd.cli.estimators import check_width, load_estimator
+from symsgd.cli.frame import INTERRUPTED, Output, check_target, short, with_output
 from symsgd.cli.job import Job
 from symsgd.cli.settings import estimator_for, training_options
 from symsgd.cli.sources import check_there, open_source, reading_options
@@ -88,6 +88,8 @@ def command(
     model = None if initial_model is None else load_estimator(initial_model)
     source = open_source(data, reading, getattr(model, "schema_", None))
     output.notes(source.notes)
+    if model is not None:
+        check_width(model, source, data)
     loss = given["loss"] or (None if model is None else model.loss)
     if loss != "one_class":
         check_labelled(source, data)
@@ -146,7 +148,7 @@ def _report(output: Output, data: Dataset, result: Result, scores: dict[str, Any
         [
             [
                 str(record.number),
-                f"{record.loss:.5f}",
+                short(record.loss),
                 *([f"{record.validation_score:.4f}"] if judged else []),
                 f"{record.seconds:.3g}",
                 f"{record.rows / max(record.seconds, 1e-9):,.0f}",
@@ -157,7 +159,7 @@ def _report(output: Output, data: Dataset, result: Result, scores: dict[str, Any
     )
     output.text(f"{len(data):,} rows, {data.X.shape[1]:,} features, {len(result.passes)} passes in {seconds:.3g} s")
     for where, found in scores.items():
-        output.text(f"{where}: " + ", ".join(f"{name} {value:.4f}" for name, value in found.items()))
+        output.text(f"{where}: " + ", ".join(f"{name} {short(value, 4)}" for name, value in found.items()))
     output.text(f"model: {path}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from symsgd.cli.frame import Output, check_target, with_output
+from symsgd.cli.frame import Output, check_target, short, with_output
 from symsgd.cli.settings import estimator_for, training_options
 from symsgd.cli.sources import check_there, open_source, reading_options
 
@@ -25,20 +25,31 @@ KEPT = (
     "combiner", "k",
 )  # fmt: skip
 PAPER_STRATEGIES = ("mr-symsgd", "async-symsgd")
+NOT_HERE = {  # options of a training that a search has no use for
+    "step_size": "--step-sizes are tried",
+    "alpha": "--alphas are tried",
+    "tol": "every round has its passes",
+    "patience": "every round has its passes",
+    "nu": "it is of one_class, which has no targets to judge by",
+}
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
-    """Numbers with commas between them."""
+    """Numbers above 0 with commas between them."""
 
     name = "numbers"
 
+    def __init__(self, whole: bool = False) -> None:
+        self._number: type[float] = int if whole else float
+        self._example = "64,256" if whole else "0.01,0.1,1"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, (list, tuple)):
-            return [float(own) for own in value]
+        if isinstance(value, list):
+            return value
         try:
-            found = [float(own) for own in str(value).split(",")]
+            found = [self._number(own) for own in str(value).split(",")]
         except ValueError:
-            self.fail(f"{value!r} is not a list of numbers, as 0.01,0.1,1", param, ctx)
+            self.fail(f"{value!r} is not a list of numbers, as {self._example}", param, ctx)
         if not all(math.isfinite(own) and own > 0 for own in found):
             self.fail(f"{value!r} has a number that is not above 0", param, ctx)
         return found
@@ -93,22 +104,27 @@ def command(
         symsgd tune train.svm -o best.toml --schedule optimal
         symsgd tune train.svm -o best.toml --paper --strategy async-symsgd
     """
+    for option, why in NOT_HERE.items():
+        if given[option] is not None:
+            raise click.UsageError(f"--{option.replace('_', '-')} is no option of a search: {why}")
+    kind = given["strategy"] or PAPER_STRATEGIES[0]
+    if paper and kind not in PAPER_STRATEGIES:
+        raise click.UsageError(f"--paper is for --strategy {' and '.join(PAPER_STRATEGIES)}")
     check_target(path)
     check_there(data)
+    from symsgd.cli import plots
     from symsgd.cli.config import to_text
     from symsgd.cli.job import Job
     from symsgd.cli.targets import check_labelled, likely_loss, targets_for
     from symsgd.files import written_whole
 
+    plots.check(plot)
     source = open_source(data, reading)
     output.notes(source.notes)
     check_labelled(source, data)
     loss = given["loss"] or likely_loss(source)[0]
     if loss == "one_class":
         raise click.UsageError("--loss one_class has no targets to judge by")
-    kind = given["strategy"] or PAPER_STRATEGIES[0]
-    if paper and kind not in PAPER_STRATEGIES:
-        raise click.UsageError(f"--paper is for --strategy {' and '.join(PAPER_STRATEGIES)}")
     given["schedule"] = given["schedule"] or "constant"
     job = Job(source, targets_for(source, loss), estimator_for(loss, given))
     held_out = job.rows_to_hold_out(holdout)
@@ -132,9 +148,7 @@ def command(
     scores = job.score(job.model(best.result), held_out) if best.result is not None else {}
     _report(output, candidates, timed, found, scores, path)
     if plot is not None:
-        from symsgd.cli.plots import of_search, write
-
-        write(of_search([(own.parameters, own.loss) for own in candidates]), plot)
+        plots.write(plots.of_search([(own.parameters, own.loss) for own in candidates]), plot)
         output.note(f"plot: {plot}")
 
 
@@ -162,7 +176,7 @@ def _search(
     def told(passes: int, going: list[Candidate]) -> None:
         best = going[0]
         settings = ", ".join(f"{_option(name)} {value:g}" for name, value in best.parameters.items())
-        output.note(f"{len(going)} trained for {passes} passes; best loss {best.loss:.5f} with {settings}")
+        output.note(f"{len(going)} trained for {passes} passes; best loss {_loss(best.loss)} with {settings}")
 
     threads = resolve_threads(job.estimator.n_jobs)
     return halve(job, grid, held_out, job.estimator.max_iter, threads, told)
@@ -175,7 +189,7 @@ def _time(job: Job, kind: str, held_out: Array, output: Output) -> list[Timed]:
     found = []
     sizes = [(block, k) for block in PAPER_BLOCKS for k in PAPER_K]
     for own in time_blocks(job, STRATEGIES[kind], sizes, held_out, min(3, job.estimator.max_iter)):
-        output.note(f"block {own.block_size}, k {own.k}: loss {own.loss:.5f}, {own.seconds:.3g} s a pass")
+        output.note(f"block {own.block_size}, k {own.k}: loss {_loss(own.loss)}, {own.seconds:.3g} s a pass")
         found.append(own)
     return found
 
@@ -209,7 +223,7 @@ def _report(
             [[str(own.block_size), str(own.k), _loss(own.loss), f"{own.seconds:.3g}"] for own in timed],
         )
     output.text("best: " + ", ".join(f"{name} {value}" for name, value in found.items()))
-    output.text("held-out rows: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items()))
+    output.text("held-out rows: " + ", ".join(f"{name} {short(value, 4)}" for name, value in scores.items()))
     output.text(f"config: {path}")
 
 
@@ -218,4 +232,4 @@ def _finite(number: float) -> float | None:
 
 
 def _loss(loss: float) -> str:
-    return f"{loss:.5f}" if math.isfinite(loss) else "diverged"
+    return short(loss) if math.isfinite(loss) else "diverged"

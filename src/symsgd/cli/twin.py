@@ -15,7 +15,7 @@ NAMES = ("adclick", "criteo", "epsilon", "rcv1", "url", "webspam")  # symsgd.dat
 
 
 @click.command(short_help="Make a synthetic twin of one of the paper's data sets.")
-@click.argument("name", type=click.Choice(NAMES))
+@click.argument("name", type=click.Choice(NAMES), metavar="NAME")
 @click.option("-o", "--output-store", "path", required=True, type=click.Path(), help="Where to write the store.")
 @click.option("--scale", type=positive(), default=1.0, show_default=True, help="Of the number of rows.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -23,6 +23,8 @@ NAMES = ("adclick", "criteo", "epsilon", "rcv1", "url", "webspam")  # symsgd.dat
 @with_output
 def command(name: str, path: str, scale: float, seed: int, threads: int | None, output: Output) -> None:
     """Make a synthetic twin of the data set NAME: as many features, nonzeros and frequent features, as good a model.
+
+    NAME is adclick, criteo, epsilon, rcv1, url or webspam.
 
     The rows to train on go to the store, a fifth as many to test on go to one beside it: rcv1.store, rcv1.test.store.
 

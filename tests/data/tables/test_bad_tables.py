@@ -202,7 +202,7 @@ def test_files_that_are_not_there_or_not_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"label": "z"}, "there is no column 'z'; there is columns 'x', 'c', 'y'"),
+        ({"label": "z"}, "there is no column 'z'; it has columns 'x', 'c', 'y'"),
         ({"drop": ["z"]}, "there is no column 'z'"),
         ({"drop": ["x", "c"]}, "no column is left"),
     ],

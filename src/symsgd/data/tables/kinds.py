@@ -38,12 +38,12 @@ def decide(types: Mapping[str, Any], options: TableOptions, fail: Fail) -> Layou
         layout, _ = from_schema(options.schema)
         absent = [column for column in layout.features_from if column not in types]
         if absent:
-            raise fail(f"there is no {_columns(absent)}, which the schema names; there is {_columns(types)}")
+            raise fail(f"there is no {_columns(absent)}, which the schema names; it has {_columns(types)}")
         return layout
     asked = dict(options.named)
     for column in (*asked, *options.drop, *filter(None, (options.label, options.weight))):
         if column not in types:
-            raise fail(f"there is no column {column!r}; there is {_columns(types)}")
+            raise fail(f"there is no column {column!r}; it has {_columns(types)}")
     aside = {options.label, options.weight, *options.drop}
     kinds = {name: asked.get(name) or _default(name, kind, fail) for name, kind in types.items() if name not in aside}
     for name, kind in kinds.items():

@@ -80,7 +80,8 @@ class TableReader:
             return None
         if self._source.once:
             raise self._source.fail(
-                "labels are names, and this source cannot be read twice to number them; give label_names=[…]",
+                "labels are names, and this source cannot be read twice to number them; save it to a file first, or "
+                "give label_names=[…]",
                 column=column,
             )
         names: set[str] = set()
