@@ -26,7 +26,7 @@ std::string_view view(const Text& text) {
 }
 
 template <class T>
-nb::object array_of(Column<T>&& column) {
+nb::object array_of(Grown<T>&& column) {
     T* const data = column.data.release();
     const nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<T*>(memory); });
     return nb::cast(nb::ndarray<nb::numpy, T>(data, {column.size}, owner));

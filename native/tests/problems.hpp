@@ -136,6 +136,9 @@ struct Case {
     bool holds_out = false;
     int passes = 2;
     bool drops_classes = true;  // the last but one ends after the first pass
+    bool mapped = false;        // as if the rows were in a file
+    std::int64_t memory = std::int64_t{1} << 62;
+    bool resumes = false;  // after the first pass, by another training, from what this one has saved
 };
 
 inline std::string described(const Case& a, const std::string& what) {
@@ -186,6 +189,8 @@ TrainingSpec spec_of(const Problem<Rows>& problem, const Case& a) {
     spec.order = a.order;
     spec.seed = 7;
     if (a.holds_out) spec.held_out = problem.held_out.data();
+    spec.mapped = a.mapped;
+    spec.memory = a.memory;
     return spec;
 }
 
@@ -221,7 +226,7 @@ template <class Rows>
 Trained<typename Rows::Value> train(
     const Problem<Rows>& problem, const Case& a, const ShouldStop& should_stop = [] { return false; }) {
     using V = typename Rows::Value;
-    const auto training = make_training(problem.rows(), spec_of(problem, a));
+    auto training = make_training(problem.rows(), spec_of(problem, a));
     const auto classes = static_cast<std::size_t>(problem.shape.classes);
     const auto features = static_cast<std::size_t>(problem.shape.features);
     std::vector<V> coef(classes * features);
@@ -240,6 +245,11 @@ Trained<typename Rows::Value> train(
             for (int c = 0; c < problem.shape.classes; ++c)
                 if (c != problem.shape.classes - 2) rest.push_back(c);
             training->keep_classes(rest);
+        }
+        if (pass == 0 && a.resumes) {
+            const std::string state = training->save();
+            training = make_training(problem.rows(), spec_of(problem, a));
+            training->resume(state);
         }
         for (std::size_t c = 0; c < training->active().size(); ++c)
             training->set_step_size(static_cast<int>(c), training->step_size(static_cast<int>(c)));

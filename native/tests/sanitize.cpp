@@ -391,6 +391,38 @@ void run_slices() {
     }
 }
 
+// Rows as if they were in a file, which fits in memory or not, and trainings that go on from what was saved.
+template <class Rows>
+void run_files() {
+    for (const int classes : {1, 3}) {
+        const Problem<Rows> problem({.rows = 3000, .features = 60, .entries = 10, .classes = classes});
+        for (const int threads : {1, 3}) {
+            const std::vector<StrategySpec> all = all_strategies(threads);
+            const std::size_t with_bits = in_rounds(threads).size();
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                if (all[i].combiner == CombinerKind::matrix && threads == 1) continue;
+                Case a{.strategy = all[i], .loss = LossKind::log_loss, .penalty = PenaltyKind::decay, .passes = 3};
+                a.strategy.block_size = 50;
+                const bool same = i < with_bits || all[i].kind == StrategyKind::curvature || threads == 1;
+                const auto expected = watched(problem, a, "in memory");
+                for (const OrderKind order : {OrderKind::storage, OrderKind::blocks}) {
+                    Case other = a;
+                    other.order = order;
+                    other.mapped = true;
+                    other.memory = order == OrderKind::blocks ? 1000 : std::int64_t{1} << 62;
+                    const auto trained = watched(problem, other, "mapped");
+                    if (same && order == a.order)
+                        expect(trained.numbers == expected.numbers, described(a, "mapped: other bits"));
+                }
+                if (!same || all[i].kind == StrategyKind::async_curvature || all[i].kind == StrategyKind::asynchronous)
+                    continue;
+                a.resumes = true;
+                expect(watched(problem, a, "resumed").numbers == expected.numbers, described(a, "resumed: other bits"));
+            }
+        }
+    }
+}
+
 // Kept combiners are those of a whole pass, also where the first one was stopped.
 void run_stopped_keep() {
     using Rows = DenseRows<double>;
@@ -458,6 +490,9 @@ int run_all() {
     say("stops");
     run_slices();
     say("slices");
+    run_files<SparseRows<float, std::int32_t>>();
+    run_files<DenseRows<double>>();
+    say("files");
     expect(readers_agree(), "readers on one thread and on four");
     say("readers");
     run_stress();

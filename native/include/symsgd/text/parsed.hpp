@@ -48,12 +48,12 @@ private:
 
 // An array of its final size, to be handed on.
 template <class T>
-struct Column {
-    Column() = default;
-    explicit Column(std::size_t size) : data(new T[size]), size(size) {}
+struct Grown {
+    Grown() = default;
+    explicit Grown(std::size_t size) : data(new T[size]), size(size) {}
 
     template <class From>
-    explicit Column(const Growing<From>& from) : Column(from.size()) {
+    explicit Grown(const Growing<From>& from) : Grown(from.size()) {
         std::transform(from.data(), from.data() + size, data.get(), [](From x) { return static_cast<T>(x); });
     }
 
@@ -102,16 +102,16 @@ struct ParsedRows {
     ParsedRows(const RowBuffer<V>& rows, std::int64_t greatest_index)
         : y(rows.y), weight(rows.weight), starts(rows.starts), values(rows.values) {
         if (greatest_index <= std::numeric_limits<std::int32_t>::max())
-            indices = Column<std::int32_t>(rows.indices);
+            indices = Grown<std::int32_t>(rows.indices);
         else
-            indices = Column<std::int64_t>(rows.indices);
+            indices = Grown<std::int64_t>(rows.indices);
     }
 
-    Column<double> y;
-    Column<double> weight;
-    Column<std::int64_t> starts;
-    std::variant<Column<std::int32_t>, Column<std::int64_t>> indices;
-    Column<V> values;
+    Grown<double> y;
+    Grown<double> weight;
+    Grown<std::int64_t> starts;
+    std::variant<Grown<std::int32_t>, Grown<std::int64_t>> indices;
+    Grown<V> values;
 };
 
 }  // namespace symsgd
