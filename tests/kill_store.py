@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from seeds import try_seeds
 from store_cases import assert_holds, quick_folder, source, together, write
 from symsgd.data.dataset import gather
 from symsgd.data.store import open_store
@@ -64,20 +64,22 @@ def kill_once(path: Path, rng: np.random.Generator) -> tuple[int, int]:
 
 
 def main() -> None:
-    n_kills = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     ahead = 0
     with quick_folder() as folder:
         path = Path(folder) / "rows.store"
-        for i in range(seed, seed + n_kills):
-            if i % 3 == 0:
+
+        def attempt(seed: int) -> None:
+            nonlocal ahead
+            if seed % 3 == 0:
                 path.unlink(missing_ok=True)
             before = len(open_store(path)) // BATCH if path.exists() else 0
-            said, there = kill_once(path, np.random.default_rng(i))
+            said, there = kill_once(path, np.random.default_rng(seed))
             # while a round's first batch is on its way, what was there before is, or the whole of the last round
             fine = {said, said + 1} if said else {before, len(BATCHES), 1}
-            assert there in fine, f"seed {i}: {said} batches were acknowledged, and {there} are there"
+            assert there in fine, f"{said} batches were acknowledged, and {there} are there"
             ahead += there == said + 1
+
+        n_kills = try_seeds(attempt, 1000)
     print(f"{n_kills} kills, {ahead} of them between a write that counts and the word of it")
 
 

@@ -38,6 +38,21 @@ def test_an_error_on_the_way_leaves_everything_as_it_was(tmp_path: Path, error: 
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_what_a_killed_writer_left_is_removed_and_one_at_work_is_left_alone(tmp_path: Path) -> None:
+    path, left = tmp_path / "file", tmp_path / ".file.0123456789abcdef.part"
+    others = {".file.part", ".file.b.0123456789abcdef.part", ".other.0123456789abcdef.part"}
+    for name in others:
+        (tmp_path / name).touch()
+    left.touch()
+    with written_whole(path) as file:
+        file.write(b"first")
+        assert not left.exists()
+        with written_whole(path) as other:
+            other.write(b"second")
+    assert path.read_bytes() == b"first"  # the last to end
+    assert set(os.listdir(tmp_path)) == others | {"file"}
+
+
 def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     with written_whole(tmp_path / "whole"):

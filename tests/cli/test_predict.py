@@ -176,6 +176,7 @@ def test_plots(name: str, work: Path, tmp_path: Path) -> None:
         (["evaluate", "outliers", "two.test"], "finds outliers"),
         (["evaluate", "two", "two.test", "--plot", "plot.xyz"], "the name must end with one of"),
         (["evaluate", "two", "two.test", "--plot", "nowhere/plot.png"], "nowhere/plot.png: its folder does not exist"),
+        (["predict", "two", "two.test", "-o", "nowhere/labels"], "nowhere/labels: its folder does not exist"),
         (["inspect", "nothing"], "nothing: No such file or directory"),
     ],
 )

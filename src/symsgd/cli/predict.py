@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 
 from symsgd.cli.estimators import check_width, load_estimator
-from symsgd.cli.frame import Output, with_output
+from symsgd.cli.frame import Output, check_target, with_output
 from symsgd.cli.sources import Stream, format_option, without_targets
 
 
@@ -40,6 +40,8 @@ def command(model: str, data: str, path: str, what: str | None, format: str | No
         symsgd predict model new.svm --what probability -o probabilities.txt
         zcat new.svm.gz | symsgd predict model - --json
     """
+    if path != "-":
+        check_target(path)
     loaded = load_estimator(model)
     _check(loaded, what, model)
     schema = without_targets(getattr(loaded, "schema_", None))
