@@ -102,6 +102,17 @@ def test_help_and_mistakes_answer_without_numpy() -> None:
         assert f"symsgd {command}" in done.stdout  # its help has an example
 
 
+def test_a_damaged_store_is_one_line_too(work: Path) -> None:
+    symsgd.data.convert(work / "train.svm", work / "damaged.store")
+    content = bytearray((work / "damaged.store").read_bytes())
+    content[content.index(symsgd.data.open(work / "damaged.store").y[:8].tobytes())] ^= 1
+    (work / "damaged.store").write_bytes(content)
+    outcome = process("train", "damaged.store", "-o", "never", "-q", cwd=work)
+    assert outcome.code == 1
+    assert outcome.err.count("\n") == 1
+    assert "its array 'y' is damaged" in outcome.err
+
+
 def test_a_reader_that_leaves_ends_it_quietly(work: Path) -> None:
     good("train", work / "train.svm", "-o", work / "model", "-q")
     (work / "long.svm").write_text((work / "test.svm").read_text() * 20)

@@ -40,14 +40,25 @@ def test_a_store_trains_what_its_text_trains(two: Path, tmp_path: Path) -> None:
 
 def test_a_store_with_damaged_rows_is_refused(two: Path, tmp_path: Path) -> None:
     good("convert", two, tmp_path / "two.store")
-    content = bytearray((tmp_path / "two.store").read_bytes())
-    values = symsgd.data.open(tmp_path / "two.store").X.data[:8].tobytes()
-    content[content.index(values)] ^= 1
-    (tmp_path / "two.store").write_bytes(content)
-    outcome = run("train", tmp_path / "two.store", "-o", tmp_path / "model")
-    assert outcome.code == 1
-    assert "two.store" in outcome.error
-    assert not (tmp_path / "model").exists()
+    good("train", two, "-o", tmp_path / "known", "-q")
+    whole = (tmp_path / "two.store").read_bytes()
+    X = symsgd.data.open(tmp_path / "two.store").X
+    for array in (X.data, X.indices, X.indptr):
+        content = bytearray(whole)
+        content[content.index(array[1:9].tobytes()) + 3] ^= 1
+        (tmp_path / "two.store").write_bytes(content)
+        for arguments in (
+            ["train", tmp_path / "two.store", "-o", tmp_path / "model"],
+            ["train", tmp_path / "two.store", "-o", tmp_path / "model", "--holdout", 0.2],
+            ["predict", tmp_path / "known", tmp_path / "two.store", "-o", tmp_path / "model"],
+            ["evaluate", tmp_path / "known", tmp_path / "two.store"],
+            ["convert", tmp_path / "two.store", tmp_path / "model"],
+        ):
+            outcome = run(*arguments)
+            assert outcome.code == 1
+            assert "two.store: its array" in outcome.error
+            assert "is damaged" in outcome.error
+            assert not (tmp_path / "model").exists()
 
 
 def test_appending_reads_as_the_store_was_read(two: Path, tmp_path: Path) -> None:

@@ -25,7 +25,10 @@ class Job:
 
     def __post_init__(self) -> None:
         from symsgd.cli.targets import class_weights
+        from symsgd.data import Store
 
+        if isinstance(self.data, Store):
+            self.data.verify(self.estimator.n_jobs)  # before rows are picked by starts that may be damaged
         text = getattr(self.estimator, "class_weight", None)
         if isinstance(text, str):
             self.estimator.class_weight, self.class_weight = class_weights(text, self.targets)

@@ -169,7 +169,9 @@ class DatasetReader:
         return list(self._dataset.notes)
 
     def parts(self) -> Iterator[Part]:
-        """Views of the rows, in order."""
+        """Views of the rows, in order; those of a store are compared with their checksums first."""
+        if not isinstance(self._dataset, Dataset):
+            self._dataset.verify()
         X, y, weight = self._dataset.X, np.asarray(self._dataset.y), self._dataset.sample_weight
         n_rows, width = X.shape
         cuts = np.append(

@@ -45,7 +45,7 @@ class Store:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        self._verdict: StoreError | bool = False
+        self._verdict: str | bool = False  # why it is refused, or whether it passed
         self._mappings: dict[str, Any] = {}
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
@@ -154,9 +154,9 @@ class Store:
                 verify_arrays(self._table, arrays, self.path, resolve_threads(n_threads, "n_threads"))
                 self._verdict = True
             except StoreError as error:
-                self._verdict = error
-        if isinstance(self._verdict, StoreError):
-            raise self._verdict
+                self._verdict = error.reason
+        if isinstance(self._verdict, str):
+            raise StoreError(self.path, self._verdict)
 
     def will_need(self, begin: int, end: int) -> None:
         """Ask the system to read the rows from ``begin`` to ``end`` ahead. Returns at once."""
