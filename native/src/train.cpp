@@ -131,7 +131,7 @@ public:
         Targets& targets = work_.spec.targets;
         state(work_.pass, targets.class_ids);
         state(work_.model);
-        strategy_->save(state);
+        strategy_->save(work_, state);
         return state.take();
     }
 

@@ -471,7 +471,8 @@ struct Each {
     }
 };
 
-int run_all() {
+// All parts, or the one of this name.
+int run(const std::string& wanted) {
     Watchdog dog;
     watchdog = &dog;
     const auto begun = std::chrono::steady_clock::now();
@@ -480,29 +481,32 @@ int run_all() {
         std::printf("%6.1f s  %ld trainings, %d failures: %s\n", took.count(), trainings, failures, what);
         std::fflush(stdout);
     };
+    const auto part = [&](const char* name, auto&& work) {
+        if (!wanted.empty() && wanted != name) return;
+        work();
+        say(name);
+    };
     say(kernels().name);
-    ForAllRows<Each>::run();
-    say("products, comparisons, corners, decay");
-    run_stops<SparseRows<float, std::int32_t>>();
-    run_stops<DenseRows<double>>();
-    run_stopped_decay();
-    run_stopped_keep();
-    say("stops");
-    run_slices();
-    say("slices");
-    run_files<SparseRows<float, std::int32_t>>();
-    run_files<DenseRows<double>>();
-    say("files");
-    expect(readers_agree(), "readers on one thread and on four");
-    say("readers");
-    run_stress();
-    say("stress");
+    part("products", [] { ForAllRows<Each>::run(); });
+    part("stops", [] {
+        run_stops<SparseRows<float, std::int32_t>>();
+        run_stops<DenseRows<double>>();
+        run_stopped_decay();
+        run_stopped_keep();
+    });
+    part("slices", [] { run_slices(); });
+    part("files", [] {
+        run_files<SparseRows<float, std::int32_t>>();
+        run_files<DenseRows<double>>();
+    });
+    part("readers", [] { expect(readers_agree(), "readers on one thread and on four"); });
+    part("stress", [] { run_stress(); });
     return failures == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace symsgd::tests
 
-int main() {
-    return symsgd::tests::run_all();
+int main(int count, char** words) {
+    return symsgd::tests::run(count > 1 ? words[1] : "");
 }

@@ -113,7 +113,7 @@ public:
 
     // What it has learned in the passes so far, beside the model, that later passes go by; most learn nothing. A
     // strategy that resumes is new, and the order is that of the first pass.
-    virtual void save(StateWriter&) {}
+    virtual void save(const Workspace<Rows>&, StateWriter&) {}
     virtual void resume(Workspace<Rows>&, StateReader&) {}
 };
 

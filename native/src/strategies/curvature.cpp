@@ -69,17 +69,17 @@ public:
         work.model.set_t(t_ + static_cast<double>(at_));
     }
 
-    void save(StateWriter& state) override {
+    void save(const Workspace<Rows>& work, StateWriter& state) override {
         state(seated_classes_);
-        archive(state, seated_classes_ != 0);
+        archive(state, seated_classes_ == work.model.classes());  // where classes have stopped, there will be new seats
     }
 
     void resume(Workspace<Rows>& work, StateReader& state) override {
         begin_pass(work);
         int seated = 0;
         state(seated);
-        archive(state, seated != 0 && seated == seated_classes_);
-        if (seated != seated_classes_) seated_classes_ = 0;  // classes had stopped: the next pass begins with new seats
+        archive(state, seated == work.model.classes());
+        if (seated != work.model.classes()) seated_classes_ = 0;
         in_step_ = false;
     }
 
