@@ -63,22 +63,37 @@ $(BIN)/cmake:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet cmake
 
-# Each reader of text under a fuzzer and AddressSanitizer, for FUZZ_SECONDS each. What is found is left in build/fuzz.
-FUZZ_SECONDS ?= 120
-FUZZED := svmlight vowpal
+# Everything that reads files, for FUZZ_SECONDS each: native code under a fuzzer and AddressSanitizer, Python's readers
+# under atheris where there are wheels of it, stores damaged at random; and writers killed at random moments. What is found
+# is left in build/fuzz.
+FUZZ_SECONDS ?= 30
+NATIVE_FUZZED := svmlight vowpal mapping rows
+PYTHON_FUZZED := store models checkpoints tables matrices
+FUZZ_SCRIPTS := fuzz_store kill_store kill_training
 FUZZ_CXX ?= $(or $(shell command -v clang++ 2>/dev/null),$(CXX))
+FUZZ_OPTIONS := -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1
 
-.PHONY: fuzz build/fuzz $(FUZZED:%=fuzz-%)
-fuzz: $(FUZZED:%=fuzz-%)
+.PHONY: fuzz build/fuzz $(NATIVE_FUZZED:%=fuzz-native-%) $(PYTHON_FUZZED:%=fuzz-python-%) $(FUZZ_SCRIPTS:%=run-%)
+fuzz: $(NATIVE_FUZZED:%=fuzz-native-%) $(PYTHON_FUZZED:%=fuzz-python-%) $(FUZZ_SCRIPTS:%=run-%)
 
 build/fuzz: $(CMAKE)
 	$(CMAKE) -S . -B $@ -DSYMSGD_FUZZ=ON -DCMAKE_CXX_COMPILER=$(FUZZ_CXX)
 	$(CMAKE) --build $@ --parallel $(JOBS)
 
-$(FUZZED:%=fuzz-%): fuzz-%: build/fuzz
+$(NATIVE_FUZZED:%=fuzz-native-%): fuzz-native-%: build/fuzz
 	mkdir -p build/fuzz/found/$*
-	cd build/fuzz && ./fuzz_$* -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
-		-dict=../../native/fuzz/words.dict found/$* ../../native/fuzz/seeds/$*
+	cd build/fuzz && ./fuzz_$* $(FUZZ_OPTIONS) -dict=../../native/fuzz/words.dict found/$* ../../native/fuzz/seeds/$*
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --group fuzz || echo "no atheris here: Python's readers are fuzzed at random"
+	touch $@
+
+$(PYTHON_FUZZED:%=fuzz-python-%): fuzz-python-%: $(VENV)/.fuzz
+	mkdir -p build/fuzz/found/python-$*
+	cd build/fuzz && PYTHONPATH=../../tests ../../$(BIN)/python -m fuzz $* $(FUZZ_OPTIONS) found/python-$*
+
+$(FUZZ_SCRIPTS:%=run-%): run-%: $(VENV)/.dev
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python tests/$*.py
 
 # a folder of real data sets, where there is one beside the checkout
 DATA_DIR ?= $(wildcard ../shared/data)

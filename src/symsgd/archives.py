@@ -13,6 +13,7 @@ inside is still checked on the way.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -89,9 +90,9 @@ def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
                     raise ValueError(f"{kind.document} is not an object")
                 names = {entry.filename.removesuffix(".npy") for entry in entries if entry.filename != kind.document}
                 arrays = {name: _array(archive, f"{name}.npy") for name in names}
-        except OSError:
-            raise
         except Exception as error:  # sealed by somebody else: zipfile, json and numpy each have errors of their own
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # which is a place before the beginning
+                raise
             raise kind.error(path, f"is not made as a symsgd {kind.name} is: {error}") from error
     return document, arrays
 

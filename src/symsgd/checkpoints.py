@@ -96,7 +96,9 @@ class Checkpoints:
                 {int(c): Patience(**_from_json(patience)) for c, patience in document["patience"].items()},
                 bool(document["converged"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except CheckpointError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(self.path, f"is not made as a symsgd checkpoint is: {error!r}") from error
 
     def _check(self, document: Mapping[str, Any]) -> None:

@@ -54,12 +54,16 @@ class Schema:
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Schema:
         """What :meth:`to_json` wrote; a ValueError for anything else."""
+        if not isinstance(fields, Mapping):
+            raise ValueError(f"a schema is an object with keys, not {str(fields)[:200]}")
         expected = {"format": str, "n_features": int, "options": dict}
         wrong = [key for key, kind in expected.items() if not isinstance(fields.get(key), kind)]
         for key in ("feature_names", "label_names"):
             names = fields.get(key)
             if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
                 wrong.append(key)
+        if not wrong and (fields["n_features"] < 0 or fields["n_features"] is True):
+            wrong.append("n_features")
         if wrong or fields.keys() != {*expected, "feature_names", "label_names"}:
             raise ValueError(f"a schema has no such {', '.join(wrong) or 'keys'}: {str(dict(fields))[:200]}")
         schema = Schema(**fields)

@@ -241,9 +241,11 @@ def _stored_sparse(members: Mapping[str, Callable[[], Items]], error: Callable[[
         items = members[name]()
         return items.take(items.shape[0])
 
-    (kind,) = whole("format").astype(str).ravel()[:1].tolist() or [""]
-    if kind != "csr":
-        raise error(f"is a sparse matrix of format {kind!r}, whose rows are not together; save it after .tocsr()")
+    kind = whole("format").ravel().tolist()
+    if kind not in ([b"csr"], ["csr"]):
+        raise error(
+            f"is a sparse matrix of format {kind}, not csr, whose rows are not together; save it after .tocsr()"
+        )
     shape = whole("shape")
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
         raise error(f"has shape {shape.tolist()}; accepted is (rows, features)")

@@ -72,7 +72,10 @@ class CsvSource:
             schema = self._arrow(io.BytesIO(head), SNIFFED_BYTES, pacsv.ConvertOptions(), threads=False).schema
         except pa.ArrowInvalid as error:
             raise self._explained(error) from None
-        names = schema.names
+        try:
+            names = schema.names
+        except UnicodeDecodeError:
+            raise self.fail("the names of its columns are not UTF-8") from None
         twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice is not None:
             raise self.fail("two columns have this name", column=twice)

@@ -11,6 +11,7 @@ nor the number of threads matters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -86,6 +87,7 @@ class TableOptions:
         ]
         if also:
             raise ValueError(f"schema= says how to read the table already; {also[0]}= cannot be given with it")
+        check_schema(self.schema)
 
     @property
     def named(self) -> Mapping[str, str]:
@@ -148,6 +150,25 @@ def from_schema(schema: Schema) -> tuple[Layout, list[tuple[int, str | None]]]:
     options = dict(schema.options)
     categories = [(int(column), value) for column, value in options.pop("categories")]
     return Layout(**options | {kind: tuple(options[kind]) for kind in KINDS}), categories
+
+
+def check_schema(schema: Schema) -> None:
+    """ValueError if no table has such a schema: files of models and stores may have been made by anybody."""
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        layout, categories = from_schema(schema)
+        columns = [*layout.features_from, *(own for own in (layout.label, layout.weight) if own is not None)]
+        check_bits(layout.hash_bits)
+        if (
+            len(set(columns)) == len(columns)
+            and all(isinstance(own, str) for own in columns)
+            and layout.missing in get_args(Missing)
+            and len(set(categories)) == len(categories)
+            and all(isinstance(value, str | None) for _, value in categories)
+            and all(0 <= column < len(layout.categorical) for column, _ in categories)
+            and schema.n_features == layout.first_category + len(categories)
+        ):
+            return
+    raise ValueError("schema= is not made as that of a table is")
 
 
 def feature_name(schema: Schema, feature: int) -> str:
