@@ -16,6 +16,7 @@
 
 #include "bind_mapping.hpp"
 #include "bind_text.hpp"
+#include "bind_twins.hpp"
 #include "symsgd/check.hpp"
 #include "symsgd/mean_block.hpp"
 #include "symsgd/replica.hpp"
@@ -398,6 +399,7 @@ NB_MODULE(_core, m) {
     m.doc() = "The native core of symsgd. Called by symsgd.training, and by symsgd.data for what concerns files.";
     bind_mapping(m);
     bind_text(m);
+    bind_twins(m);
 
     nb::class_<Rows>(m, "Rows");
     m.def("sparse_rows", &sparse_rows, "indptr"_a, "indices"_a, "data"_a, "n_features"_a);

@@ -87,6 +87,13 @@ def test_the_seed_decides_the_rows_and_the_vocabulary(rcv1: Twin) -> None:
     assert abs(np.corrcoef(frequency, document_frequency(other_seed.X))[0, 1]) < 0.1
 
 
+def test_a_twin_begins_with_the_rows_of_a_smaller_one() -> None:
+    small, large = (twin("criteo", scale) for scale in (0.0001, 0.03))
+    assert same(small.X, large.X[:100])
+    assert same(small.X_test, large.X_test[:20])
+    assert np.array_equal(small.y, large.y[:100])
+
+
 def test_chunks_and_parts_are_different_rows() -> None:
     data = twin("rcv1", scale=1.2 * CHUNK_ROWS / RCV1_ROWS)
     rows = sp.vstack([data.X, data.X_test], format="csr")

@@ -5,8 +5,8 @@ features, nonzeros a row and their spread, the share of nonzeros on frequent fea
 linear model that is good but not perfect. There are three kinds of population, one file each: ``text``, ``onehot`` and
 ``factors``; ``table`` has their parameters.
 
-Every chunk of rows has its own child of the seed, so that chunks are drawn on several threads, and the draws, several
-times the size of the rows, stay within a chunk (``stream``).
+Populations are drawn once, with NumPy; rows in the core, on several threads. Every row has random numbers of its own,
+from the seed, its part (training or held out) and its number, so it is the same in whatever order rows are drawn.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.random import PCG64, Generator, SeedSequence
 
 from symsgd._choices import check_number
 from symsgd.data.conversion import convert
+from symsgd.data.dataset import gather
 from symsgd.data.twins.population import Labels, Rows, Twin, TwinSpec
-from symsgd.data.twins.stream import Draw, TwinReader, child
+from symsgd.data.twins.stream import TwinReader
 from symsgd.data.twins.table import TWINS
 from symsgd.threads import resolve_threads
 
@@ -46,13 +47,12 @@ def twin(
     With ``store`` the rows go straight to disk and are mapped from there: the training rows to the store of that name,
     those held out to one beside it, ``criteo.store`` and ``criteo.test.store``. A few chunks of rows are in memory.
     """
-    threads = resolve_threads(n_threads, "n_threads")
-    training, held_out = _draws(name, scale, seed)
+    training, held_out = twin_readers(name, scale, seed, n_threads=n_threads)
     if store is None:
-        return Twin(*_in_memory(training, threads), *_in_memory(held_out, threads), name)
+        return Twin(*_in_memory(training), *_in_memory(held_out), name)
     path = Path(store)
-    rows = convert(TwinReader(training, threads), path)
-    rows_test = convert(TwinReader(held_out, threads), path.with_name(f"{path.stem}.test{path.suffix}"))
+    rows = convert(training, path)
+    rows_test = convert(held_out, path.with_name(f"{path.stem}.test{path.suffix}"))
     return Twin(rows.X, rows.y, rows_test.X, rows_test.y, name)
 
 
@@ -61,12 +61,6 @@ def twin_readers(
 ) -> tuple[TwinReader, TwinReader]:
     """The training rows of a twin and those held out, as readers of them: nothing is drawn before it is read."""
     threads = resolve_threads(n_threads, "n_threads")
-    training, held_out = _draws(name, scale, seed)
-    return TwinReader(training, threads), TwinReader(held_out, threads)
-
-
-def _draws(name: str, scale: float, seed: int) -> tuple[Draw, Draw]:
-    """The training rows and those held out. Draws the population, which both share."""
     if not isinstance(name, str) or name not in TWINS:
         names = ", ".join(repr(known) for known in sorted(TWINS))
         raise ValueError(f"name={name!r} is not known; accepted are {names}")
@@ -75,16 +69,15 @@ def _draws(name: str, scale: float, seed: int) -> tuple[Draw, Draw]:
     spec = TWINS[name]
     n_train = max(1, round(spec.n_rows * check_number("scale", scale, above=0.0)))
     n_test = max(1, round(n_train * TEST_SHARE))
-    sampler = spec.sampler(child(seed, 0))
+    seeds = [SeedSequence(int(seed), spawn_key=(part,)) for part in range(3)]
+    population = spec.population(Generator(PCG64(seeds[0])), threads)
     title = f"twin of {name}, scale {scale:g}, seed {seed}"
     return (
-        Draw(sampler, n_train, spec.n_features, spec.chunk_rows, seed, 1, f"{title}: training rows"),
-        Draw(sampler, n_test, spec.n_features, spec.chunk_rows, seed, 2, f"{title}: held-out rows"),
+        TwinReader(spec, population, seeds[1], n_train, f"{title}: training rows", threads),
+        TwinReader(spec, population, seeds[2], n_test, f"{title}: held-out rows", threads),
     )
 
 
-def _in_memory(draw: Draw, n_threads: int) -> tuple[Rows, Labels]:
-    chunks = list(draw.chunks(n_threads))
-    parts = [X for X, _ in chunks]
-    X = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
-    return X, np.concatenate([y for _, y in chunks])
+def _in_memory(reader: TwinReader) -> tuple[Rows, Labels]:
+    rows = gather(reader)
+    return rows.X, rows.y.astype(np.int8)

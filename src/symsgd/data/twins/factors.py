@@ -21,15 +21,16 @@ with sd and t from the pilot rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from symsgd.data.twins.population import Floats, Labels, Rows, RowSampler, TwinSpec, add_product, labels, unit_rows
+from symsgd._core import FactorPopulation
+from symsgd.data.twins.population import Population, TwinSpec
 
 Singles = NDArray[np.float32]
 
@@ -53,8 +54,17 @@ class FactorSpec(TwinSpec):
     common: float = 0.0  # m
     densities: tuple[Densities, ...] = ()
 
-    def sampler(self, rng: Generator) -> RowSampler:
-        return _sampler(self, rng)
+    def population(self, rng: Generator, n_threads: int) -> Population:
+        native = FactorPopulation(
+            loadings=_loadings(self, rng),
+            cuts=_cuts(self, rng),
+            noise=math.sqrt(1 - self.factor_share),
+            planted=rng.standard_normal(self.n_features).astype(np.float32),
+        )
+        pilot = self.pilot(native, rng, n_threads)
+        return Population(
+            native, hidden=0.0, linear=1 / pilot.linear.std(), label_sharpness=self.label_sharpness
+        ).with_threshold(pilot, self.positive_share)
 
 
 def _loadings(spec: FactorSpec, rng: Generator) -> Singles:
@@ -73,43 +83,3 @@ def _cuts(spec: FactorSpec, rng: Generator) -> Singles | None:
     density = np.concatenate([np.linspace(band.low, band.high, band.count) for band in spec.densities])
     cuts: Singles = ndtri(1 - rng.permutation(density)).astype(np.float32)
     return cuts
-
-
-def _above(cuts: Singles, numbers: Singles) -> sp.csr_matrix:
-    present = numbers > cuts
-    lengths = present.sum(axis=1)
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    numbers -= cuts
-    numbers += 1
-    features = np.broadcast_to(np.arange(numbers.shape[1], dtype=np.int32), numbers.shape)[present]
-    return sp.csr_matrix((unit_rows(numbers[present], lengths), features, starts), shape=numbers.shape)
-
-
-def _sampler(spec: FactorSpec, rng: Generator) -> RowSampler:
-    loadings, cuts = _loadings(spec, rng), _cuts(spec, rng)
-    noise = np.float32(np.sqrt(1 - spec.factor_share))
-    planted = rng.standard_normal(spec.n_features)
-
-    def draw(n: int, rng: Generator) -> Rows:
-        factors = rng.standard_normal((n, spec.n_factors), dtype=np.float32)
-        numbers = rng.standard_normal((n, spec.n_features), dtype=np.float32)
-        numbers *= noise
-        add_product(numbers, factors, loadings)
-        if cuts is not None:
-            return _above(cuts, numbers)
-        numbers /= np.sqrt((numbers * numbers).sum(axis=1, keepdims=True))
-        return numbers
-
-    def scores(X: Rows) -> Floats:
-        product: Floats = X @ planted if sp.issparse(X) else (X * planted).sum(axis=1)  # no BLAS here either
-        return product
-
-    pilot = draw(spec.chunk_rows, rng)
-    planted /= scores(pilot).std()
-    threshold = spec.threshold(spec.with_noise(scores(pilot), rng))
-
-    def rows(n: int, rng: Generator) -> tuple[Rows, Labels]:
-        X = draw(n, rng)
-        return X, labels(spec.with_noise(scores(X), rng), threshold)
-
-    return rows

@@ -22,22 +22,24 @@ A row is scaled to unit length. Its label follows the factors, a sparse linear m
     label        y = +1 if u + ε/γ > t, else −1;  ε ~ logistic
 
 with v ~ N(0, 1) on ``planted_values`` features, drawn by p² (1 − p)², p their share of the pilot rows: what decides is
-seen often enough to be learnt, as in the real sets. The pilot rows also give t and the standard deviations (sd), of x·v
-and of the whole.
+seen often enough to be learnt, as in the real sets. More pilot rows give t and the standard deviations (sd), of x·v and
+of the whole.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from symsgd.data.twins.population import Floats, Labels, RowSampler, TwinSpec, add_product, labels, unit_rows
+from symsgd._core import OneHotPopulation
+from symsgd.data.dataset import SparseColumns
+from symsgd.data.twins.population import Floats, Population, TwinSpec
 
 MISSING = -1
 RAREST_MISSING = 1e-3  # a field that is never missing would have its cut at −∞, and numbers could not be read off it
@@ -61,8 +63,13 @@ class Fields:
     numbers: bool = False
 
     @property
-    def n_features(self) -> int:
-        return self.n_values if self.bag else self.count * self.n_values
+    def kind(self) -> str:
+        """What the core calls them."""
+        if self.bag:
+            return "bag"
+        if self.n_values > 1:
+            return "categories"
+        return "numbers" if self.numbers else "flags"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,85 +82,55 @@ class OneHotSpec(TwinSpec):
     planted_values: int
     planted_strength: float  # τ
 
-    def sampler(self, rng: Generator) -> RowSampler:
-        return _sampler(self, rng)
+    def population(self, rng: Generator, n_threads: int) -> Population:
+        return _population(self, rng, n_threads)
 
 
-class _Column(NamedTuple):
-    """One field: the upper cuts of all its intervals but the last, and the feature of each, MISSING first."""
+class _Intervals(NamedTuple):
+    """What a field makes of a position: the upper cuts of all its intervals but the last, and the feature of each."""
 
     cuts: Floats
-    features: NDArray[np.int32]
+    features: NDArray[np.int32]  # MISSING first
 
 
-@dataclass(frozen=True)
-class _Table:
-    columns: list[_Column]
-    loadings: Floats  # ρ_j a_j, factors × fields
-    noise: Floats  # √(1 − ρ_j²)
-    numbers: NDArray[np.int64]
-    bags: list[slice]
-    n_features: int
+@dataclass
+class _Fields:
+    """All fields of a row, in order."""
 
-    def draw(self, n: int, rng: Generator) -> tuple[sp.csr_matrix, Floats]:
-        """n rows and their factors."""
-        factors = rng.standard_normal((n, len(self.loadings)))
-        position = rng.standard_normal((n, len(self.columns)))
-        position *= self.noise
-        add_product(position, factors, self.loadings)
-
-        features = np.empty(position.shape, np.int32)
-        for j, column in enumerate(self.columns):
-            features[:, j] = column.features[np.searchsorted(column.cuts, position[:, j])]
-        present = features != MISSING
-        for bag in self.bags:  # all other fields have their features in order already
-            tokens = features[:, bag]
-            tokens.sort(axis=1)
-            present[:, bag] = tokens != MISSING
-            present[:, bag][:, 1:] &= tokens[:, 1:] != tokens[:, :-1]
-
-        values = np.ones(position.shape, np.float32)
-        for j in self.numbers:
-            above = np.maximum(position[:, j] - self.columns[j].cuts[0], 0)
-            values[:, j] = above / (1 + above)
-        lengths = present.sum(axis=1)
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        data = unit_rows(values[present], lengths)
-        return sp.csr_matrix((data, features[present], starts), shape=(n, self.n_features)), factors
+    intervals: list[_Intervals]
+    field_intervals: list[int]  # which of them each field has
+    runs: list[tuple[str, int, int]]  # what the fields from the one number to the other are
+    directions: list[Floats]  # ρ_j a_j
+    noise: list[float]  # √(1 − ρ_j²)
 
 
-def _table(spec: OneHotSpec, rng: Generator) -> _Table:
-    columns: list[_Column] = []
-    directions: list[Floats] = []
-    bags: list[slice] = []
+def _fields(spec: OneHotSpec, rng: Generator) -> _Fields:
+    fields = _Fields([], [], [], [], [])
     offset = 0
     for group in spec.fields:
         shared = _unit_vector(spec.n_factors, rng)
-        if group.bag:
-            bags.append(slice(len(columns), len(columns) + group.count))
-            columns += [_column(group, group.missing[0], offset, rng)] * group.count
-            directions += [group.loading * shared] * group.count
-            offset += group.n_values
-            continue
+        begin = len(fields.noise)
+        fields.runs.append((group.kind, begin, begin + group.count))
+        fields.noise += [math.sqrt(1 - group.loading**2)] * group.count
         for missing in np.linspace(*group.missing, group.count):
-            columns.append(_column(group, missing, offset, rng))
-            directions.append(group.loading * (shared if group.together else _unit_vector(spec.n_factors, rng)))
-            offset += group.n_values
+            if not group.bag or len(fields.field_intervals) == begin:
+                fields.intervals.append(_intervals(group, missing, offset, rng))
+                offset += group.n_values
+            alone = not (group.bag or group.together)
+            fields.directions.append(group.loading * (_unit_vector(spec.n_factors, rng) if alone else shared))
+            fields.field_intervals.append(len(fields.intervals) - 1)
     if offset != spec.n_features:
         raise ValueError(f"the fields have {offset} features, not {spec.n_features}")
-    each = np.repeat(np.array(spec.fields), [group.count for group in spec.fields])
-    loading = np.array([field.loading for field in each])
-    numbers = np.flatnonzero([field.numbers for field in each])
-    return _Table(columns, np.stack(directions, axis=1), np.sqrt(1 - loading**2), numbers, bags, spec.n_features)
+    return fields
 
 
-def _column(group: Fields, missing: float, offset: int, rng: Generator) -> _Column:
+def _intervals(group: Fields, missing: float, offset: int, rng: Generator) -> _Intervals:
     order = rng.permutation(group.n_values)
     missing = max(missing, RAREST_MISSING)
     share = (np.arange(1, group.n_values + 1) + group.zipf_shift) ** -group.zipf_exponent
     below = missing + (1 - missing) * np.cumsum(share[order]) / share.sum()
     cuts = ndtri(np.concatenate([[missing], np.minimum(below[:-1], 1.0)]))
-    return _Column(cuts, np.concatenate([[MISSING], offset + order]).astype(np.int32))
+    return _Intervals(cuts, np.concatenate([[MISSING], offset + order]).astype(np.int32))
 
 
 def _unit_vector(n: int, rng: Generator) -> Floats:
@@ -162,29 +139,28 @@ def _unit_vector(n: int, rng: Generator) -> Floats:
     return vector
 
 
-def _sampler(spec: OneHotSpec, rng: Generator) -> RowSampler:
-    table = _table(spec, rng)
-    label_factors = spec.factor_strength * _unit_vector(spec.n_factors, rng)
-    pilot, pilot_factors = table.draw(spec.chunk_rows, rng)
-
-    presence = np.bincount(pilot.indices, minlength=spec.n_features) / spec.chunk_rows
+def _population(spec: OneHotSpec, rng: Generator, n_threads: int) -> Population:
+    fields = _fields(spec, rng)
+    native = OneHotPopulation(
+        intervals=fields.intervals,
+        field_intervals=fields.field_intervals,
+        runs=fields.runs,
+        loadings=np.stack(fields.directions, axis=1),
+        noise=np.array(fields.noise),
+        label=spec.factor_strength * _unit_vector(spec.n_factors, rng),
+    )
+    pilot = spec.pilot(native, rng, n_threads)
+    assert isinstance(pilot.rows, SparseColumns)
+    presence = np.bincount(pilot.rows.indices, minlength=spec.n_features) / spec.chunk_rows
     weight = (presence * (1 - presence)) ** 2
     planted = np.zeros(spec.n_features)
     chosen = rng.choice(spec.n_features, size=spec.planted_values, replace=False, p=weight / weight.sum())
     planted[chosen] = rng.standard_normal(spec.planted_values)
-    planted *= spec.planted_strength / (pilot @ planted).std()
+    native.plant(planted)
 
-    def scores(X: sp.csr_matrix, factors: Floats) -> Floats:
-        both: Floats = (factors * label_factors).sum(axis=1) + X @ planted
-        return both
-
-    spread = scores(pilot, pilot_factors).std()
-    planted /= spread
-    label_factors /= spread
-    threshold = spec.threshold(spec.with_noise(scores(pilot, pilot_factors), rng))
-
-    def rows(n: int, rng: Generator) -> tuple[sp.csr_matrix, Labels]:
-        X, factors = table.draw(n, rng)
-        return X, labels(spec.with_noise(scores(X, factors), rng), threshold)
-
-    return rows
+    pilot = spec.pilot(native, rng, n_threads)
+    linear = spec.planted_strength / pilot.linear.std()
+    spread = (pilot.hidden + linear * pilot.linear).std()
+    return Population(
+        native, hidden=1 / spread, linear=linear / spread, label_sharpness=spec.label_sharpness
+    ).with_threshold(pilot, spec.positive_share)

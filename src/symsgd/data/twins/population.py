@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from symsgd.data.dataset import Array, Part, SparseColumns
+
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int8]
 Rows: TypeAlias = Any  # CSR or a dense array, by set; a union would make every caller say which
-RowSampler = Callable[[int, Generator], tuple[Rows, Labels]]
+Drawn = tuple[tuple[Array, Array, Array] | Array, tuple[Array, Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,53 @@ class Twin:
     name: str
 
 
+class NativePopulation(Protocol):
+    """What draws rows, in the core: one of ``symsgd._core``'s populations."""
+
+    def draw(self, key: int, first: int, count: int, n_threads: int) -> Drawn:
+        """``count`` rows from the ``first`` of those with this key: as (starts, indices, values), or a dense array;
+        and, of each row, its hidden score, x·v, and logistic noise."""
+        ...
+
+
+class Pilot(NamedTuple):
+    """The first rows of a population, which say how to scale what decides the labels."""
+
+    key: int
+    rows: SparseColumns | Array
+    hidden: Floats
+    linear: Floats  # x·v
+    noise: Floats
+
+
+@dataclass(frozen=True)
+class Population:
+    """Draws rows, each from random numbers of its own, and labels them: y = +1 if u + ε/γ > t, else −1.
+
+    ε ~ logistic, so P(y = +1) = 1 / (1 + exp(−γ (u − t))); u is ``hidden`` times the hidden score and ``linear`` times
+    x·v.
+    """
+
+    native: NativePopulation
+    hidden: float
+    linear: float
+    label_sharpness: float  # γ
+    threshold: float = 0.0  # t
+
+    def with_threshold(self, pilot: Pilot, positive_share: float) -> Population:
+        """The t that leaves the share of positive labels above it."""
+        noisy = self._noisy_scores(pilot.hidden, pilot.linear, pilot.noise)
+        return replace(self, threshold=float(np.quantile(noisy, 1 - positive_share)))
+
+    def draw(self, key: int, first: int, count: int, n_threads: int) -> Part:
+        """The same rows for the same key and numbers, whatever else is drawn, and on how many threads."""
+        rows, *scores = draw(self.native, key, first, count, n_threads)
+        return Part(rows, np.where(self._noisy_scores(*scores) > self.threshold, 1.0, -1.0))
+
+    def _noisy_scores(self, hidden: Floats, linear: Floats, noise: Floats) -> Floats:
+        return self.hidden * hidden + self.linear * linear + noise / self.label_sharpness
+
+
 @dataclass(frozen=True, kw_only=True)
 class TwinSpec(ABC):
     """What a twin imitates. ``n_rows`` are the training rows at scale 1; ``chunk_rows`` are drawn at a time."""
@@ -43,35 +91,18 @@ class TwinSpec(ABC):
     chunk_rows: int = 20_000
 
     @abstractmethod
-    def sampler(self, rng: Generator) -> RowSampler:
-        """Draw the population; return what draws n rows and their labels from it."""
+    def population(self, rng: Generator, n_threads: int) -> Population:
+        """Draw the population. The threads are for the pilot rows, which are the same on any number of them."""
 
-    def with_noise(self, scores: Floats, rng: Generator) -> Floats:
-        """u + ε/γ, ε ~ logistic."""
-        return scores + rng.logistic(scale=1 / self.label_sharpness, size=len(scores))
-
-    def threshold(self, noisy_scores: Floats) -> float:
-        """The t that leaves the share of positive labels above it."""
-        return float(np.quantile(noisy_scores, 1 - self.positive_share))
+    def pilot(self, native: NativePopulation, rng: Generator, n_threads: int) -> Pilot:
+        """As many rows as a chunk has, with a key of their own."""
+        key = int(rng.integers(1 << 64, dtype=np.uint64))
+        return Pilot(key, *draw(native, key, 0, self.chunk_rows, n_threads))
 
 
-def labels(noisy_scores: Floats, threshold: float) -> Labels:
-    """y = +1 where u + ε/γ > t, else −1; so P(y = +1) = 1 / (1 + exp(−γ (u − t)))."""
-    return np.where(noisy_scores > threshold, 1, -1).astype(np.int8)
-
-
-def unit_rows(values: NDArray[np.float32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The values of rows of these lengths, one after the other, each row scaled to unit length."""
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    norms = np.sqrt(np.bincount(row, weights=values * values, minlength=len(lengths)))
-    values /= norms[row]
-    return values
-
-
-def add_product(out: NDArray[np.floating], left: NDArray[np.floating], right: NDArray[np.floating]) -> None:
-    """out += left · right, one multiplication and one addition at a time: BLAS rounds as its threads fall."""
-    step = max(1, (1 << 17) // out.shape[1])  # a block of rows stays in the cache for all factors
-    for start in range(0, len(out), step):
-        block = out[start : start + step]
-        for column, row in zip(left[start : start + step].T, right, strict=True):
-            block += column[:, None] * row
+def draw(
+    native: NativePopulation, key: int, first: int, count: int, n_threads: int
+) -> tuple[SparseColumns | Array, Array, Array, Array]:
+    """Rows and their three scores."""
+    rows, scores = native.draw(key, first, count, n_threads)
+    return SparseColumns(*rows) if isinstance(rows, tuple) else rows, *scores

@@ -30,14 +30,17 @@ share of positive labels, from the pilot. γ bounds the AUC that any model can r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from symsgd.data.twins.population import Floats, Labels, RowSampler, TwinSpec, labels, unit_rows
+from symsgd._core import TextPopulation
+from symsgd.data.dataset import SparseColumns
+from symsgd.data.twins.population import Floats, Population, TwinSpec
+
+N_FREQUENT = 1 << 14  # words that most nonzeros are of; what the core knows and counts of them fits a core's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,64 +68,22 @@ class TextSpec(TwinSpec):
     planted_words: int
     planted_strength: float  # τ
 
-    def sampler(self, rng: Generator) -> RowSampler:
-        return _sampler(self, rng)
+    def population(self, rng: Generator, n_threads: int) -> Population:
+        return _population(self, rng, n_threads)
 
 
-class _Documents(NamedTuple):
-    X: sp.csr_matrix
-    topics: NDArray[np.int64]
-    shares: Floats
-    n_tokens: int
+class _Corpus(NamedTuple):
+    """The words that occur: the ``N_FREQUENT`` most frequent, then the others, both in the order of their features."""
 
-
-@dataclass(frozen=True)
-class _Corpus:
-    """The vocabulary and its topics. Row k of ``slots`` lists each word as often as φ_k asks: a draw is one look-up."""
-
-    spec: TextSpec
-    slots: NDArray[Any]
+    features: NDArray[np.int32]
+    frequencies: NDArray[np.uint32]  # row 0 of the background, row 1 + k of topic k; each row adds up to n_slots
     popularity: Floats
-    idf: NDArray[np.float32]
-
-    def documents(self, n: int, mean_tokens: float, rng: Generator) -> _Documents:
-        spec, n_slots = self.spec, self.slots.shape[1]
-        spread = spec.tokens_spread
-        lengths = mean_tokens * np.exp(spread * rng.standard_normal(n) - spread**2 / 2)
-        tokens = np.maximum(np.rint(lengths).astype(np.int64), spec.min_tokens)
-        topics = rng.choice(spec.n_topics, size=(n, spec.topics_per_row), p=self.popularity)
-        shares = rng.dirichlet(np.full(spec.topics_per_row, spec.concentration), size=n)
-
-        mixture = np.column_stack([np.full(n, spec.background), (1 - spec.background) * shares])
-        counts = rng.multinomial(tokens, mixture)
-        tables = np.column_stack([np.zeros(n, np.int64), 1 + topics])
-        slots = np.repeat(n_slots * tables.ravel(), counts.ravel())
-        slots += rng.integers(0, n_slots, size=len(slots), dtype=np.int32)
-        words = self.slots.ravel()[slots]
-        X = self._rows(n, np.repeat(np.arange(n) * spec.n_features, tokens) + words)
-        return _Documents(X, topics, shares, len(words))
-
-    def _rows(self, n: int, keys: NDArray[np.int64]) -> sp.csr_matrix:
-        """Unit rows from one key, row · n_features + word, a token."""
-        n_features = self.spec.n_features
-        keys.sort()
-        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-        frequency = np.diff(first, append=len(keys))
-        starts = np.searchsorted(keys[first], np.arange(n + 1) * n_features)
-        lengths = np.diff(starts)
-        word = keys[first] - np.repeat(np.arange(n) * n_features, lengths)
-        if self.spec.counts:
-            values = frequency.astype(np.float32)
-        else:
-            values = (1 + np.log(frequency, dtype=np.float32)) * self.idf[word]
-        values = unit_rows(values, lengths)
-        return sp.csr_matrix((values, word.astype(np.int32), starts.astype(np.int32)), shape=(n, n_features))
+    contained: Floats  # the share of documents that contain each word
 
 
-def _corpus(spec: TextSpec, rng: Generator) -> tuple[_Corpus, Floats]:
-    """The corpus, and the share of documents that contain each word."""
+def _corpus(spec: TextSpec, rng: Generator) -> _Corpus:
     n_words, n_topics = spec.n_words, spec.n_topics
-    word_of_rank = rng.permutation(spec.n_features)[:n_words].astype(np.min_scalar_type(spec.n_features - 1))
+    feature_of_rank = rng.choice(spec.n_features, n_words, replace=False)
     background = (np.arange(1, n_words + 1) + spec.zipf_shift) ** -spec.zipf_exponent
     background /= background.sum()
     popularity = 1 / (np.arange(1, n_topics + 1) + spec.popularity_shift)
@@ -134,15 +95,15 @@ def _corpus(spec: TextSpec, rng: Generator) -> tuple[_Corpus, Floats]:
         preference[topic] = np.exp(spec.topic_sharpness * preference[topic])
         total += popularity[topic : topic + 1] * preference[topic]
     preference /= total
-    slots = np.empty((1 + n_topics, spec.n_slots), word_of_rank.dtype)
+    frequent, others = np.split(feature_of_rank, [N_FREQUENT])
+    rank_of_word = np.concatenate([np.argsort(frequent), len(frequent) + np.argsort(others)])
+    counts = np.empty((1 + n_topics, n_words), np.uint32)
     for table in range(1 + n_topics):
         frequency = background * preference[table - 1] if table else background
-        slots[table] = np.repeat(word_of_rank, _systematic_counts(frequency / frequency.sum(), spec.n_slots, rng))
-
-    contained, idf = np.zeros(spec.n_features), np.zeros(spec.n_features, np.float32)
-    contained[word_of_rank] = -np.expm1(-spec.tokens_guess * background)
-    idf[word_of_rank] = -np.log(contained[word_of_rank])
-    return _Corpus(spec, slots, popularity, idf), contained
+        counts[table] = _systematic_counts(frequency / frequency.sum(), spec.n_slots, rng)[rank_of_word]
+    contained = -np.expm1(-spec.tokens_guess * background)
+    features = feature_of_rank[rank_of_word].astype(np.int32)
+    return _Corpus(features, counts, popularity, contained[rank_of_word])
 
 
 def _systematic_counts(probability: Floats, total: int, rng: Generator) -> NDArray[np.int64]:
@@ -152,31 +113,38 @@ def _systematic_counts(probability: Floats, total: int, rng: Generator) -> NDArr
     return np.diff(edges, prepend=0.0).astype(np.int64)
 
 
-def _sampler(spec: TextSpec, rng: Generator) -> RowSampler:
-    corpus, contained = _corpus(spec, rng)
+def _population(spec: TextSpec, rng: Generator, n_threads: int) -> Population:
+    corpus = _corpus(spec, rng)
     pairs = np.tile([-1.0, 1.0], ((spec.n_topics + 1) // 2, 1))
     affinity = rng.permuted(pairs, axis=1).ravel()[: spec.n_topics]
-    planted = np.zeros(spec.n_features)
-    occurring = np.flatnonzero(contained)
-    weight = contained[occurring] / contained[occurring].sum()
-    words = rng.choice(occurring, size=spec.planted_words, replace=False, p=weight)
+    planted = np.zeros(spec.n_words, np.float32)
+    weight = corpus.contained / corpus.contained.sum()
+    words = rng.choice(spec.n_words, size=spec.planted_words, replace=False, p=weight)
     planted[words] = rng.standard_normal(spec.planted_words)
 
-    mean_tokens = spec.tokens_guess
+    native = TextPopulation(
+        frequencies=corpus.frequencies,
+        popularity=np.cumsum(corpus.popularity),
+        affinity=affinity,
+        features=corpus.features,
+        idf=None if spec.counts else -np.log(corpus.contained).astype(np.float32),
+        planted=planted,
+        n_frequent=min(N_FREQUENT, spec.n_words),
+        topics_per_row=spec.topics_per_row,
+        concentration=spec.concentration,
+        background=spec.background,
+        mean_tokens=spec.tokens_guess,
+        tokens_spread=spec.tokens_spread,
+        min_tokens=spec.min_tokens,
+    )
     for _ in range(2):  # longer documents repeat more words: the second pilot corrects what the first one missed
-        pilot = corpus.documents(spec.chunk_rows, mean_tokens, rng)
-        mean_tokens = spec.mean_nonzeros * pilot.n_tokens / pilot.X.nnz
-    affinity /= (affinity[pilot.topics] * pilot.shares).sum(axis=1).std()
-    planted *= spec.planted_strength / (pilot.X @ planted).std()
-
-    def noisy_scores(documents: _Documents, rng: Generator) -> Floats:
-        X, topics, shares, _ = documents
-        return spec.with_noise((affinity[topics] * shares).sum(axis=1) + X @ planted, rng)
-
-    threshold = spec.threshold(noisy_scores(pilot, rng))
-
-    def rows(n: int, rng: Generator) -> tuple[sp.csr_matrix, Labels]:
-        documents = corpus.documents(n, mean_tokens, rng)
-        return documents.X, labels(noisy_scores(documents, rng), threshold)
-
-    return rows
+        pilot = spec.pilot(native, rng, n_threads)
+        assert isinstance(pilot.rows, SparseColumns)
+        tokens = native.tokens(pilot.key, 0, spec.chunk_rows)
+        native.mean_tokens = spec.mean_nonzeros * tokens / len(pilot.rows.indices)
+    return Population(
+        native,
+        hidden=1 / pilot.hidden.std(),
+        linear=spec.planted_strength / pilot.linear.std(),
+        label_sharpness=spec.label_sharpness,
+    ).with_threshold(pilot, spec.positive_share)
