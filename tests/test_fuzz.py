@@ -6,11 +6,13 @@ import io
 import json
 import random
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from fuzz import forms
 from fuzz.__main__ import TARGETS, changed
 from symsgd import archives
 from symsgd.data import Schema
@@ -82,9 +84,10 @@ def test_what_is_no_schema(fields: object) -> None:
 def test_a_checkpoint_with_a_number_that_is_none() -> None:
     from fuzz import checkpoints
 
-    document = json.loads(checkpoints.PARTS["checkpoint.json"])
-    document["passes"][0]["seconds"] = "soon"
-    assert not checkpoints.attempt(b"\0" + json.dumps(document).encode())
+    for value in ("soon", "0x1p+9999", None, [], True):
+        document = json.loads(checkpoints.PARTS["checkpoint.json"])
+        document["passes"][0]["seconds"] = value
+        assert not checkpoints.attempt(b"\0" + json.dumps(document).encode())
     with pytest.raises(CheckpointError, match="is not made as a symsgd checkpoint is"):
         checkpoints.symsgd.train(checkpoints.X, checkpoints.Y, **checkpoints.CHOICES, checkpoint=checkpoints.PATH)
 
@@ -99,3 +102,34 @@ def test_a_model_whose_parts_begin_before_the_file_does() -> None:
     assert not models.attempt(b"\xff" + moved)
     with pytest.raises(ModelError, match="is not made as a symsgd model is"):
         models.symsgd.load(models.PATH)
+
+
+@pytest.mark.parametrize("change", [{"attributes": {"coef_": [1.0, [2.0]]}}, {"attributes": {"n_features_in_": 2}}])
+def test_a_model_whose_weights_are_none(change: dict[str, dict[str, Any]]) -> None:
+    from fuzz import models
+
+    document = json.loads(models.PARTS[0]["model.json"])
+    for key, values in change.items():
+        document[key] |= values
+    assert not models.attempt(b"\0" + json.dumps(document).encode())
+    with pytest.raises(ModelError, match="coef is not an array of numbers of shape"):
+        models.symsgd.load(models.PATH)
+
+
+def test_a_checkpoint_of_another_shape() -> None:
+    from fuzz import checkpoints
+
+    out = io.BytesIO()
+    np.save(out, np.zeros((3, 4)))
+    parts = checkpoints.PARTS | {"coef.npy": out.getvalue()}
+    checkpoints.PATH.write_bytes(forms.archive(archives.CHECKPOINT, parts))
+    with pytest.raises(CheckpointError, match=r"coef has shape \(3, 4\)"):
+        checkpoints.symsgd.train(checkpoints.X, checkpoints.Y, **checkpoints.CHOICES, checkpoint=checkpoints.PATH)
+
+
+def test_a_parquet_file_whose_names_are_no_text() -> None:
+    from fuzz import tables
+
+    whole = tables.SEEDS[2]
+    at = [place for place in range(len(whole)) if whole.startswith(b"\x01x", place)]
+    assert any(not tables.attempt(whole[: place + 1] + b"\xe3" + whole[place + 2 :]) for place in at)

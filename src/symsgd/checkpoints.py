@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xxhash
@@ -31,7 +31,9 @@ FORMAT_VERSION = 1
 WHOLE = 16 << 20  # bytes of an array up to which all of them count for its fingerprint
 PIECES, PIECE = 64, 64 << 10  # of a larger one, evenly spaced
 
+FIELD_TYPES = {"int": (int,), "float": (float, int), "bool": (bool,), "None": (type(None),)}  # by annotation
 Settings = Mapping[str, str]
+Record = TypeVar("Record", PassRecord, Patience)
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,13 @@ class Checkpoints:
             return Checkpoint(
                 arrays.pop("state").tobytes(),
                 arrays,
-                [PassRecord(**_from_json(record)) for record in document["passes"]],
-                {int(c): Patience(**_from_json(patience)) for c, patience in document["patience"].items()},
+                [_from_json(PassRecord, record) for record in document["passes"]],
+                {int(c): _from_json(Patience, patience) for c, patience in document["patience"].items()},
                 bool(document["converged"]),
             )
         except CheckpointError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # sealed by somebody else: values can be of any type, in any place
             raise CheckpointError(self.path, f"is not made as a symsgd checkpoint is: {error!r}") from error
 
     def _check(self, document: Mapping[str, Any]) -> None:
@@ -147,5 +149,13 @@ def _as_json(record: Any) -> dict[str, Any]:
     }
 
 
-def _from_json(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: float.fromhex(value) if isinstance(value, str) else value for name, value in fields.items()}
+def _from_json(kind: type[Record], fields: Mapping[str, Any]) -> Record:
+    """What :func:`_as_json` wrote; an error of any kind for anything else."""
+    values: dict[str, Any] = {
+        name: float.fromhex(value) if isinstance(value, str) else value for name, value in fields.items()
+    }
+    for own in dataclasses.fields(kind):
+        accepted = {type for part in str(own.type).split(" | ") for type in FIELD_TYPES[part]}
+        if type(values[own.name]) not in accepted:
+            raise TypeError(f"{own.name} is {values[own.name]!r}")
+    return kind(**values)

@@ -17,7 +17,7 @@ import numpy as np
 from symsgd import _core
 from symsgd.callbacks import Callback, PassRecord
 from symsgd.checkpoints import Checkpoint, Checkpoints
-from symsgd.errors import DivergenceError, TrainingInterrupted
+from symsgd.errors import CheckpointError, DivergenceError, TrainingInterrupted
 from symsgd.inputs import Array
 from symsgd.judging import Judge
 from symsgd.problem import Problem, Rule
@@ -43,7 +43,10 @@ def pass_by_pass(
     """Runs the passes, from the last checkpoint if there is one."""
     followed = {c: Patience(tol, patience, rising=judge.stops) for c in range(run.problem.n_models)}
     if keeper is not None and (kept := keeper.load()) is not None:
-        run.resume(kept)
+        try:
+            run.resume(kept)
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(keeper.path, f"is not made as a symsgd checkpoint is: {error}") from error
         followed.update(kept.patience)
         logger.info("resumed after pass %d from %s", len(run.passes), keeper.path)
     result = None
@@ -160,16 +163,21 @@ class Run:
     def kept(self, patience: dict[int, Patience]) -> Checkpoint:
         """All that later passes depend on."""
         self._store_average()
+        return Checkpoint(self.native.save(), self._arrays(), self.passes, patience, self.converged)
+
+    def _arrays(self) -> dict[str, Array]:
         arrays = {"coef": self.coef, "intercept": self.intercept}
         if self._average_coef is not None and self._average_intercept is not None:
             arrays |= {"average_coef": self._average_coef, "average_intercept": self._average_intercept}
-        return Checkpoint(self.native.save(), arrays, self.passes, patience, self.converged)
+        return arrays
 
     def resume(self, kept: Checkpoint) -> None:
         self.native.resume(kept.state)
-        self.coef, self.intercept = kept.arrays["coef"], kept.arrays["intercept"]
-        self._average_coef = kept.arrays.get("average_coef")
-        self._average_intercept = kept.arrays.get("average_intercept")
+        for name, own in self._arrays().items():
+            array = kept.arrays[name]
+            if (array.shape, array.dtype) != (own.shape, own.dtype):
+                raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
+            own[...] = array
         self.passes, self.converged, self.t = kept.passes, kept.converged, self.native.t
 
     def lower_steps(self, going: list[int], followed: dict[int, Patience]) -> list[int]:

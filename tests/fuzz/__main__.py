@@ -8,14 +8,18 @@ changed at random, and it says so. A target is a module of this folder with ``SE
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 HERE = Path(__file__).parent
 TARGETS = sorted(own.stem for own in HERE.glob("*.py") if own.stem not in ("__main__", "forms"))
@@ -30,13 +34,56 @@ def guided(target: str, arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for at, seed in enumerate(module.SEEDS):
             (Path(folder) / str(at)).write_bytes(seed)
-        atheris.Setup([target, "-keep_seed=1", *arguments, folder], module.attempt)
+        atheris.Setup(
+            [target, "-keep_seed=1", *arguments, folder],
+            module.attempt,
+            custom_mutator=lambda *own: mutated(atheris.Mutate, *own),
+        )
         atheris.Fuzz()
+
+
+NASTY = [0, 1, -1, 7, 1 << 31, 1 << 32, (1 << 62) - 1, 1 << 64, 1e308, 0.5, None, True, "", "x", "0x1p+3", [], {}]
+
+
+def with_a_value_changed(data: bytes, rng: random.Random) -> bytes:
+    """The JSON that some bytes end with, one of its values replaced, or moved to the place of another."""
+    begin = data.index(b"{")
+    document = json.loads(data[begin:])
+    places: list[tuple[Any, Any]] = []
+    inner: list[Any] = [document]
+    while inner:
+        own = inner.pop()
+        for key in own if isinstance(own, dict) else range(len(own)):
+            places.append((own, key))
+            if isinstance(own[key], dict | list):
+                inner.append(own[key])
+    for _ in range(rng.randint(1, 3)):
+        (own, key), (other, there) = rng.choice(places), rng.choice(places)
+        match rng.randrange(4):
+            case 0:
+                own[key] = json.loads(json.dumps(other[there]))
+            case 1:
+                own[key] = own[key] + rng.choice([-1, 1, 8]) if type(own[key]) is int else None
+            case _:
+                own[key] = rng.choice(NASTY)
+    return data[:begin] + json.dumps(document).encode()
+
+
+def mutated(mutate: Callable[[bytes, int], bytes], data: bytes, most: int, seed: int) -> bytes:
+    """By libFuzzer, or by ``with_a_value_changed`` where there is JSON."""
+    rng = random.Random(seed)
+    if rng.random() < 0.5:
+        with suppress(ValueError, IndexError, KeyError, RecursionError):
+            return with_a_value_changed(data, rng)[:most]
+    return mutate(data, most)
 
 
 def changed(module: ModuleType, rng: random.Random) -> bytes:
     """A seed with some bytes changed, moved, left out, or those of another in their place."""
     data = bytearray(rng.choice(module.SEEDS))
+    if rng.random() < 0.5:
+        with suppress(ValueError, IndexError):
+            return with_a_value_changed(bytes(data), rng)
     for _ in range(rng.randint(1, 6)):
         at, length = rng.randint(0, len(data)), rng.randint(1, 16)
         match rng.randrange(5):

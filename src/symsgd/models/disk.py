@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar, overload
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from symsgd import archives
@@ -127,7 +129,9 @@ def _checked_kind(path: Path, document: Mapping[str, Any]) -> str:
 def _restored(name: str, document: Mapping[str, Any], decoder: Decoder) -> Any:
     schema = None if document["schema"] is None else Schema.from_json(document["schema"])
     if name == Result.__name__:
-        return dataclasses.replace(_result(decoder, document["result"]), schema=schema)
+        result = dataclasses.replace(_result(decoder, document["result"]), schema=schema)
+        _check_weights(result.coef, *np.shape(result.coef))
+        return result
     model = KINDS[name](**{key: decoder.decode(value) for key, value in document["parameters"].items()})
     for key, value in document["attributes"].items():
         if key not in SHARED_ATTRIBUTES:
@@ -138,7 +142,16 @@ def _restored(name: str, document: Mapping[str, Any], decoder: Decoder) -> Any:
     if schema is not None:
         model.schema_ = schema
     check_is_fitted(model)
+    n_classes = len(model.classes_) if hasattr(model, "classes_") else 2
+    _check_weights(model.coef_, 1 if n_classes == 2 else n_classes, model.n_features_in_)
     return model
+
+
+def _check_weights(coef: Any, n_models: int, n_features: int) -> None:
+    """ValueError if these are not so many models' weights of so many features."""
+    shapes = [(n_models, n_features), *([(n_features,)] if n_models == 1 else [])]
+    if not (isinstance(coef, np.ndarray) or sp.issparse(coef)) or coef.dtype.kind != "f" or coef.shape not in shapes:
+        raise ValueError(f"coef is not an array of numbers of shape {shapes[0]}")
 
 
 def _estimator_fields(encoder: Encoder, model: BaseSGD) -> dict[str, Any]:
