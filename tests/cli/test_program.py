@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -136,6 +137,23 @@ def test_tables_end_quietly_too(work: Path) -> None:
             cwd=work, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_predictions_do_not_wait_for_the_end_of_the_rows(work: Path) -> None:
+    good("train", work / "train.svm", "-o", work / "model", "-q")
+    program = [sys.executable, "-m", "symsgd", "predict", "model", "-"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=work) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        answers = b""
+        for rows, so_far in ((b"1 1:1 2:1\n", 1), (b"-1 3:1\n1 4:1\n1 5:", 3), (b"2\n", 4)):
+            running.stdin.write(rows)
+            running.stdin.flush()
+            while answers.count(b"\n") < so_far:
+                assert select.select([running.stdout], [], [], 60)[0], "a prediction that does not come"
+                answers += os.read(running.stdout.fileno(), 1 << 10)
+        running.stdin.close()
+        assert running.wait() == 0
 
 
 def test_without_standard_streams(work: Path) -> None:

@@ -52,6 +52,7 @@ def command(model: str, data: str, path: str, what: str | None, format: str | No
             check_width(loaded, part, data)
             if len(part):
                 file.write(_lines(loaded, part.X, what, output.as_json).encode())
+                file.flush()  # somebody may be waiting for it
             rows += len(part)
     output.notes(stream.notes)
     if path != "-":

@@ -10,6 +10,7 @@ import gzip
 import io
 import lzma
 import os
+import select
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -83,8 +84,12 @@ class _Resumed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return int(self._file.fileno())
+
     def readinto(self, buffer: Any, /) -> int:
-        data = self._head[: len(buffer)] if self._head else self._file.read(len(buffer))
+        read = getattr(self._file, "read1", self._file.read)  # what there is, not all that there will be
+        data = self._head[: len(buffer)] if self._head else read(len(buffer))
         self._head = self._head[len(data) :]
         buffer[: len(data)] = data
         return len(data)
@@ -101,8 +106,22 @@ class ByteStream:
 
     def fill(self, buffer: memoryview) -> int:
         """Reads until the buffer is full or the source ends; how many bytes there were."""
+        return self._read(buffer, lambda: True)
+
+    def some(self, buffer: memoryview) -> int:
+        """As :meth:`fill`, but does not wait for more while there are some; 0 only at the end."""
+        return self._read(buffer, self._has_more if self.waits else lambda: True)
+
+    def _has_more(self) -> bool:
+        """Whether there is something to read now; also if that cannot be told."""
+        try:
+            return bool(select.select([self._file], [], [], 0)[0])
+        except (AttributeError, OSError, ValueError, TypeError):  # nothing of the system's, or nothing it can look at
+            return True
+
+    def _read(self, buffer: memoryview, goes_on: Callable[[], bool]) -> int:
         filled = 0
-        while filled < len(buffer):
+        while filled < len(buffer) and (filled == 0 or goes_on()):
             try:
                 n = self._file.readinto(buffer[filled:])
             except Exception as error:

@@ -23,6 +23,8 @@ Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any] | None, npt.NDArray[Any], npt.
 def line_chunks(stream: ByteStream, n_threads: int) -> Iterator[memoryview]:
     """Whole lines, about ``CHUNK_BYTES`` at a time; the last may lack its line end. Each is there until the next is.
 
+    Where somebody writes them meanwhile, those that are there are not kept waiting for more.
+
     With more than one thread the next chunk is read and decompressed in the meantime, unless that means to wait for
     somebody to write it.
     """
@@ -38,15 +40,15 @@ def _chunks(stream: ByteStream) -> Iterator[memoryview]:
         if len(buffer) < max(CHUNK_BYTES, 2 * len(rest)):
             buffer = bytearray(max(CHUNK_BYTES, 2 * len(rest)))
         buffer[: len(rest)] = rest
-        filled = len(rest) + stream.fill(memoryview(buffer)[len(rest) :])
-        if filled < len(buffer):
+        filled = len(rest) + stream.some(memoryview(buffer)[len(rest) :])
+        if filled == len(rest):
             if filled:
                 yield memoryview(buffer)[:filled]
             return
-        end = buffer.rfind(b"\n", len(rest)) + 1
+        end = buffer.rfind(b"\n", len(rest), filled) + 1
         if end:
             yield memoryview(buffer)[:end]
-        rest = buffer[end:]
+        rest = buffer[end:filled]
 
 
 def _ahead(chunks: Iterator[memoryview]) -> Iterator[memoryview]:
