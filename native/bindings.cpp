@@ -306,17 +306,17 @@ std::tuple<nb::object, nb::object, std::vector<double>, std::vector<double>> mer
     const std::vector<double>& end, const std::vector<double>& now, double steps, double keep) {
     const auto rows = static_cast<std::int64_t>(sample.shape(0)), last = static_cast<std::int64_t>(sample.shape(1)) - 1;
     CurvatureSample<double> known;
-    known.start.assign(1, 0);
+    CurvatureSample<double>::Part& all_rows = known.parts.emplace_back();
     known.diagonal.assign(static_cast<std::size_t>(last) + 1, 0.0);
     for (std::int64_t i = 0; i < rows; ++i) {
         for (std::int64_t j = 0; j <= last; ++j) {
             const double x = pointer<double>(sample)[i * (last + 1) + j];
             known.diagonal[static_cast<std::size_t>(j)] += x * x;
             if (x == 0.0 || (j >= places && j < last)) continue;
-            known.place.push_back(static_cast<std::int32_t>(std::min(j, places)));
-            known.value.push_back(x);
+            all_rows.place.push_back(static_cast<std::int32_t>(std::min(j, places)));
+            all_rows.value.push_back(x);
         }
-        known.start.push_back(static_cast<std::int64_t>(known.place.size()));
+        all_rows.start.push_back(static_cast<std::int64_t>(all_rows.place.size()));
     }
     std::vector<std::int64_t> features;  // that Q has rows of
     for (std::int64_t j = 0; j < places; ++j) features.push_back(j);

@@ -14,8 +14,7 @@ from symsgd.combiners import Curvature
 from symsgd.reference.losses import PIECEWISE_LINEAR
 from symsgd.strategies import MapReduce, Sequential, Strategy
 
-MANY_THREADS = 8
-SAMPLE_ENTRIES, NET_ENTRIES = 100_000, 8192
+SAMPLE_ENTRIES, NET_ENTRIES = 50_000, 8192  # the sample's for each block of a round
 SETTLED, SOON = 16384, 512  # rows after which the curvature is estimated again; where gradients jump
 ANY_ERROR = 1e9  # a tolerance for which no round is refined more than once, and none is trained again
 
@@ -46,11 +45,6 @@ def spread_rows(order: Any, wanted: int, turn: int) -> list[int]:
     return [int(order[begin + turn * 7919 % (end - begin)]) for begin, end in bounds]
 
 
-def blocks_a_round(n_threads: int) -> int:
-    """Two a thread where there are many, so that a slow one has but one."""
-    return 2 * n_threads if n_threads >= MANY_THREADS else n_threads
-
-
 def oracle(
     X: np.ndarray,
     y: Any,
@@ -69,7 +63,8 @@ def oracle(
     with a rank that leaves nothing out."""
     learner = reference.make_learner(X, y, intercept_decay=0.01 if sp.issparse(matrix) else 1.0, **choices)
     mean = 1 + (matrix.nnz if sp.issparse(matrix) else matrix.size) // len(X)
-    n_sample, n_net = min(max(SAMPLE_ENTRIES // mean, 256), 4096), min(max(NET_ENTRIES // mean, 16), 128)
+    n_sample = min(max(SAMPLE_ENTRIES * n_threads // mean, 256), 2048 * n_threads)
+    n_net = min(max(NET_ENTRIES // mean, 16), 128)
     orders = written_orders(shuffle, len(X), seed, passes)
     net = spread_rows(orders[0], n_net, 5)
     state, losses = reference.start_state(learner, coef), []
@@ -78,7 +73,7 @@ def oracle(
     drift, H = 0.0, np.zeros((X.shape[1] + 1,) * 2)
     for order in orders:
         loss = 0.0
-        for rows in reference.split(order, blocks_a_round(n_threads), block_size):
+        for rows in reference.split(order, n_threads, block_size):
             before = state.vector
             if len(rows) == 1:
                 blocks = [reference.run_block(learner, state, rows[0])]

@@ -9,8 +9,9 @@ namespace symsgd {
 
 namespace {
 
-constexpr std::int64_t slices = 16;  // of the places: as many whatever the threads, so that sums are the same
-constexpr int strip = 8;             // columns that one task multiplies (kernels/curvature-inl.hpp)
+// as many whatever the threads, so that sums are the same
+constexpr std::int64_t slices = 16;  // of the places
+constexpr int strip = 8;             // columns come in strips of so many (kernels/curvature-inl.hpp)
 // what is below this share of the largest is rounding, not a direction
 template <class V>
 constexpr double smallest_share = 100.0 * std::numeric_limits<V>::epsilon();
@@ -21,53 +22,133 @@ std::int64_t slice_begin(std::int64_t slice, std::int64_t count) {
 
 }  // namespace
 
-void eigen_symmetric(int n, std::vector<double>& matrix, std::vector<double>& values, std::vector<double>& vectors) {
-    const auto at = [n](int i, int j) { return static_cast<std::size_t>(i) * static_cast<std::size_t>(n) + j; };
-    vectors.assign(matrix.size(), 0.0);
-    for (int i = 0; i < n; ++i) vectors[at(i, i)] = 1.0;
-    double total = 0.0;
-    for (const double x : matrix) total += x * x;
-    for (int sweep = 0; sweep < 30; ++sweep) {
-        double off = 0.0;
+namespace {
+
+// A symmetric matrix and the orthonormal rows that it is seen from: rows × (the matrix there was at first) × rowsᵀ is
+// the matrix there is now. Everything is done to whole rows, which compilers make vectors of.
+struct Turned {
+    int n;
+    std::vector<double>& matrix;
+    std::vector<double>& rows;
+
+    double* row(std::vector<double>& of, int i) const {
+        return of.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(n);
+    }
+};
+
+double dot(const double* a, const double* b, int n) {
+    double sum[4]{};
+    int k = 0;
+    for (; k + 4 <= n; k += 4)
+        for (int e = 0; e < 4; ++e) sum[e] += a[k + e] * b[k + e];
+    for (; k < n; ++k) sum[0] += a[k] * b[k];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+void add(double* to, double factor, const double* from, int n) {
+    for (int k = 0; k < n; ++k) to[k] += factor * from[k];
+}
+
+// By Householder's reflections I − 2 v vᵀ, each of which leaves of a column two numbers.
+void make_tridiagonal(Turned& turned, std::vector<double>& diagonal, std::vector<double>& beside) {
+    const int n = turned.n;
+    std::vector<double> v(static_cast<std::size_t>(n)), w(static_cast<std::size_t>(n)), u(static_cast<std::size_t>(n));
+    for (int k = 0; k + 2 < n; ++k) {
+        const double* column = turned.row(turned.matrix, k);  // a row is a column, too
+        const int first = k + 1, rest = n - first;
+        const double length = std::sqrt(dot(column + first, column + first, rest));
+        if (!(length > 0.0)) continue;
+        std::fill(v.begin(), v.end(), 0.0);
+        std::copy(column + first, column + n, v.begin() + first);
+        v[static_cast<std::size_t>(first)] += v[static_cast<std::size_t>(first)] < 0.0 ? -length : length;
+        const double norm = std::sqrt(dot(v.data() + first, v.data() + first, rest));
+        for (double& x : v) x /= norm;
+        // A − 2 v (Av)ᵀ − 2 (Av) vᵀ + 4 (vᵀAv) v vᵀ
         for (int i = 0; i < n; ++i)
-            for (int j = 0; j < i; ++j) off += matrix[at(i, j)] * matrix[at(i, j)];
-        if (!(off > 1e-26 * total)) break;
-        for (int p = 0; p < n; ++p) {
-            for (int q = p + 1; q < n; ++q) {
-                const double x = matrix[at(p, q)];
-                if (x * x <= 1e-32 * total) continue;
-                const double theta = (matrix[at(q, q)] - matrix[at(p, p)]) / (2.0 * x);
-                const double t = (theta >= 0.0 ? 1.0 : -1.0) / (std::abs(theta) + std::sqrt(theta * theta + 1.0));
-                const double c = 1.0 / std::sqrt(t * t + 1.0), s = t * c;
-                for (int k = 0; k < n; ++k) {
-                    const double a = matrix[at(k, p)], b = matrix[at(k, q)];
-                    matrix[at(k, p)] = c * a - s * b;
-                    matrix[at(k, q)] = s * a + c * b;
-                }
-                for (int k = 0; k < n; ++k) {
-                    const double a = matrix[at(p, k)], b = matrix[at(q, k)];
-                    matrix[at(p, k)] = c * a - s * b;
-                    matrix[at(q, k)] = s * a + c * b;
-                }
-                for (int k = 0; k < n; ++k) {  // rows of `vectors` are the eigenvectors until the end
-                    const double a = vectors[at(p, k)], b = vectors[at(q, k)];
-                    vectors[at(p, k)] = c * a - s * b;
-                    vectors[at(q, k)] = s * a + c * b;
-                }
+            w[static_cast<std::size_t>(i)] = dot(turned.row(turned.matrix, i) + first, v.data() + first, rest);
+        const double middle = dot(v.data() + first, w.data() + first, rest);
+        add(w.data(), -middle, v.data(), n);
+        for (int i = k; i < n; ++i) {
+            double* row = turned.row(turned.matrix, i);
+            const auto at = static_cast<std::size_t>(i);
+            add(row + k, -2.0 * v[at], w.data() + k, n - k);
+            add(row + k, -2.0 * w[at], v.data() + k, n - k);
+        }
+        std::fill(u.begin(), u.end(), 0.0);
+        for (int i = first; i < n; ++i) add(u.data(), v[static_cast<std::size_t>(i)], turned.row(turned.rows, i), n);
+        for (int i = first; i < n; ++i)
+            add(turned.row(turned.rows, i), -2.0 * v[static_cast<std::size_t>(i)], u.data(), n);
+    }
+    for (int i = 0; i < n; ++i) {
+        const double* row = turned.row(turned.matrix, i);
+        diagonal[static_cast<std::size_t>(i)] = row[i];
+        beside[static_cast<std::size_t>(i)] = i + 1 < n ? row[i + 1] : 0.0;
+    }
+}
+
+// By shifted QR steps, each a chase of one number down the band by rotations of neighbouring rows.
+void make_diagonal(Turned& turned, std::vector<double>& diagonal, std::vector<double>& beside) {
+    const auto d = [&](int i) -> double& { return diagonal[static_cast<std::size_t>(i)]; };
+    const auto b = [&](int i) -> double& { return beside[static_cast<std::size_t>(i)]; };
+    const auto small = [&](int i) {
+        return std::abs(b(i)) <= std::numeric_limits<double>::epsilon() * (std::abs(d(i)) + std::abs(d(i + 1)));
+    };
+    int end = turned.n - 1;
+    for (int turns = 0; end > 0 && turns < 40 * turned.n; ++turns) {
+        while (end > 0 && small(end - 1)) b(--end) = 0.0;
+        if (end == 0) break;
+        int begin = end - 1;
+        while (begin > 0 && !small(begin - 1)) --begin;
+        // the eigenvalue of the last two by two that is nearer to the last number (Wilkinson's shift)
+        const double half = 0.5 * (d(end - 1) - d(end)), off = b(end - 1);
+        const double root = std::hypot(half, off);
+        const double shift = d(end) - off * off / (half + (half < 0.0 ? -root : root));
+        double x = d(begin) - shift, z = b(begin);
+        for (int k = begin; k < end; ++k) {
+            const double length = std::hypot(x, z);
+            const double c = length > 0.0 ? x / length : 1.0, s = length > 0.0 ? z / length : 0.0;
+            if (k > begin) b(k - 1) = length;
+            const double p = d(k), q = b(k), r = d(k + 1);
+            d(k) = c * c * p + 2.0 * c * s * q + s * s * r;
+            d(k + 1) = s * s * p - 2.0 * c * s * q + c * c * r;
+            b(k) = c * s * (r - p) + (c * c - s * s) * q;
+            if (k + 1 < end) {
+                x = b(k);
+                z = s * b(k + 1);
+                b(k + 1) *= c;
+            }
+            double* upper = turned.row(turned.rows, k);
+            double* lower = turned.row(turned.rows, k + 1);
+            for (int i = 0; i < turned.n; ++i) {
+                const double above = upper[i], below = lower[i];
+                upper[i] = c * above + s * below;
+                lower[i] = c * below - s * above;
             }
         }
     }
+}
+
+}  // namespace
+
+void eigen_symmetric(int n, std::vector<double>& matrix, std::vector<double>& values, std::vector<double>& vectors) {
+    const auto at = [n](int i, int j) { return static_cast<std::size_t>(i) * static_cast<std::size_t>(n) + j; };
+    std::vector<double> rows(matrix.size(), 0.0), diagonal(static_cast<std::size_t>(n)), beside(diagonal);
+    for (int i = 0; i < n; ++i) rows[at(i, i)] = 1.0;
+    Turned turned{n, matrix, rows};
+    make_tridiagonal(turned, diagonal, beside);
+    make_diagonal(turned, diagonal, beside);
     std::vector<int> order(static_cast<std::size_t>(n));
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int i, int j) { return matrix[at(i, i)] > matrix[at(j, j)]; });
+    std::stable_sort(order.begin(), order.end(), [&](int i, int j) {
+        return diagonal[static_cast<std::size_t>(i)] > diagonal[static_cast<std::size_t>(j)];
+    });
     values.resize(static_cast<std::size_t>(n));
-    std::vector<double> sorted(matrix.size());
+    vectors.resize(matrix.size());
     for (int j = 0; j < n; ++j) {
-        values[static_cast<std::size_t>(j)] =
-            matrix[at(order[static_cast<std::size_t>(j)], order[static_cast<std::size_t>(j)])];
-        for (int k = 0; k < n; ++k) sorted[at(k, j)] = vectors[at(order[static_cast<std::size_t>(j)], k)];
+        const int from = order[static_cast<std::size_t>(j)];
+        values[static_cast<std::size_t>(j)] = diagonal[static_cast<std::size_t>(from)];
+        for (int k = 0; k < n; ++k) vectors[at(k, j)] = rows[at(from, k)];
     }
-    vectors = std::move(sorted);
 }
 
 template <class V>
@@ -97,12 +178,27 @@ void Spectrum<V>::draw(std::uint64_t seed) {
     }
 }
 
-// T = A Q, or `back`: Q = Aᵀ T. A strip of columns is a task.
+// T = A Q, or `back`: Q = Aᵀ T. Parts of the sample are tasks; on the way back each adds up a Q of its own.
 template <class V>
 void Spectrum<V>::multiply(Crew::Member& member, const CurvatureSample<V>& sample, const CurvatureKernels<V>& kernels,
                            bool back) {
-    member.phase(columns_ / strip, [&](std::int64_t task) {
-        kernels.multiply_sample(sample.view(), places_, columns_, static_cast<int>(task), back, q_.data(), t_.data());
+    const auto parts = static_cast<std::int64_t>(sample.parts.size());
+    const std::int64_t numbers = places_ * columns_;
+    member.phase(parts, [&](std::int64_t task) {
+        const auto part = static_cast<std::size_t>(task);
+        V* q = back ? gathered_.data() + task * numbers : q_.data();
+        if (back) std::fill_n(q, numbers, V{});
+        kernels.multiply_sample(sample.parts[part].view(), columns_, back, q,
+                                t_.data() + sample.rows_before(part) * columns_);
+    });
+    if (!back) return;
+    member.phase(slices, [&](std::int64_t slice) {
+        const std::int64_t begin = slice_begin(slice, numbers), end = slice_begin(slice + 1, numbers);
+        std::copy(gathered_.data() + begin, gathered_.data() + end, q_.data() + begin);
+        for (std::int64_t part = 1; part < parts; ++part) {
+            const V* more = gathered_.data() + part * numbers;
+            for (std::int64_t i = begin; i < end; ++i) q_[static_cast<std::size_t>(i)] += more[i];
+        }
     });
 }
 
@@ -119,6 +215,29 @@ void Spectrum<V>::rotate(Crew::Member& member, const CurvatureKernels<V>& kernel
         kernels.multiply_rows(old.data(), end - begin, columns_, columns.data(), columns_,
                               q_.data() + begin * columns_);
     });
+}
+
+// gram ← MᵀM of a matrix with as many columns as Q; then, by one thread, `after`.
+template <class V>
+template <class After>
+void Spectrum<V>::gather_gram(Crew::Member& member, const CurvatureKernels<V>& kernels, const V* matrix,
+                              std::int64_t rows, After&& after) {
+    const auto n = static_cast<std::size_t>(columns_);
+    member.phase(
+        slices,
+        [&](std::int64_t slice) {
+            const std::int64_t begin = slice_begin(slice, rows), end = slice_begin(slice + 1, rows);
+            const V* part = matrix + begin * columns_;
+            std::vector<V> sums(n * n);
+            kernels.add_products(part, end - begin, columns_, part, columns_, sums.data());
+            partial_[static_cast<std::size_t>(slice)].assign(sums.begin(), sums.end());
+        },
+        [&] {
+            gram_.assign(n * n, 0.0);
+            for (const std::vector<double>& part : partial_)
+                for (std::size_t i = 0; i < n * n; ++i) gram_[i] += part[i];
+            after();
+        });
 }
 
 namespace {
@@ -153,39 +272,26 @@ bool invert_factor(int n, std::vector<double>& matrix, double least, std::vector
 // the sample's rank.
 template <class V>
 void Spectrum<V>::orthonormalise(Crew::Member& member, const CurvatureKernels<V>& kernels) {
-    const auto n = static_cast<std::size_t>(columns_);
-    member.phase(
-        slices,
-        [&](std::int64_t slice) {
-            const std::int64_t begin = slice_begin(slice, places_), end = slice_begin(slice + 1, places_);
-            std::vector<V> sums(n * n);
-            kernels.add_products(q_.data() + begin * columns_, end - begin, columns_, q_.data() + begin * columns_,
-                                 columns_, sums.data());
-            partial_[static_cast<std::size_t>(slice)].assign(sums.begin(), sums.end());
-        },
-        [&] {
-            gram_.assign(n * n, 0.0);
-            for (const std::vector<double>& part : partial_)
-                for (std::size_t i = 0; i < n * n; ++i) gram_[i] += part[i];
-            // columns first get the same length, or the short ones would be lost beside the long ones
-            std::vector<double> size(n);
-            for (std::size_t j = 0; j < n; ++j)
-                size[j] = gram_[j * n + j] > 0.0 ? 1.0 / std::sqrt(gram_[j * n + j]) : 0.0;
-            for (std::size_t j = 0; j < n; ++j)
-                for (std::size_t k = 0; k < n; ++k) gram_[j * n + k] *= size[j] * size[k];
-            std::vector<double> copy = gram_;
-            if (invert_factor(columns_, copy, 1e-3, turn_)) {
-                for (std::size_t k = 0; k < n; ++k)
-                    for (std::size_t j = k; j < n; ++j) turn_[k * n + j] *= size[k];
-                return;
-            }
-            eigen_symmetric(columns_, gram_, values_, turn_);
-            for (std::size_t j = 0; j < n; ++j) {
-                const bool counts = values_[j] > smallest_share<V> * values_[0] && values_[j] > 0.0;
-                const double length = counts ? 1.0 / std::sqrt(values_[j]) : 0.0;
-                for (std::size_t k = 0; k < n; ++k) turn_[k * n + j] *= size[k] * length;
-            }
-        });
+    gather_gram(member, kernels, q_.data(), places_, [&] {
+        const auto n = static_cast<std::size_t>(columns_);
+        // columns first get the same length, or the short ones would be lost beside the long ones
+        std::vector<double> size(n);
+        for (std::size_t j = 0; j < n; ++j) size[j] = gram_[j * n + j] > 0.0 ? 1.0 / std::sqrt(gram_[j * n + j]) : 0.0;
+        for (std::size_t j = 0; j < n; ++j)
+            for (std::size_t k = 0; k < n; ++k) gram_[j * n + k] *= size[j] * size[k];
+        std::vector<double> copy = gram_;
+        if (invert_factor(columns_, copy, 1e-3, turn_)) {
+            for (std::size_t k = 0; k < n; ++k)
+                for (std::size_t j = k; j < n; ++j) turn_[k * n + j] *= size[k];
+            return;
+        }
+        eigen_symmetric(columns_, gram_, values_, turn_);
+        for (std::size_t j = 0; j < n; ++j) {
+            const bool counts = values_[j] > smallest_share<V> * values_[0] && values_[j] > 0.0;
+            const double length = counts ? 1.0 / std::sqrt(values_[j]) : 0.0;
+            for (std::size_t k = 0; k < n; ++k) turn_[k * n + j] *= size[k] * length;
+        }
+    });
     rotate(member, kernels, turn_);
 }
 
@@ -194,10 +300,11 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
                            const std::vector<std::int64_t>& features, const CurvatureKernels<V>& kernels,
                            std::uint64_t seed) {
     const auto n = static_cast<std::size_t>(columns_);
-    const int turns = begun_ ? 1 : 2;
+    const int turns = begun_ ? 1 : 3;
     member.alone([&] {
         draw(seed);
         t_.resize(static_cast<std::size_t>(sample.rows()) * n);
+        gathered_.resize(sample.parts.size() * static_cast<std::size_t>(places_) * n);
         partial_.resize(static_cast<std::size_t>(slices));
     });
     for (int turn = 0; turn < turns; ++turn) {
@@ -208,12 +315,7 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
     // again: the first time is as good as the columns were independent, which those of the last estimate nearly are
     if (!begun_) orthonormalise(member, kernels);
     multiply(member, sample, kernels, false);
-    member.alone([&] {
-        std::vector<V> sums(n * n);
-        kernels.add_products(t_.data(), sample.rows(), columns_, t_.data(), columns_, sums.data());
-        gram_.assign(sums.begin(), sums.end());
-        eigen_symmetric(columns_, gram_, lambda_, turn_);
-    });
+    gather_gram(member, kernels, t_.data(), sample.rows(), [&] { eigen_symmetric(columns_, gram_, lambda_, turn_); });
     rotate(member, kernels, turn_);
     member.alone([&] {
         rank_ = 0;

@@ -34,7 +34,7 @@ def easy(n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("n_threads", [2, 4, 16])
 def test_blocks_grow_on_easy_data(n_threads: int) -> None:
     """As long as a round has room for a block a thread."""
-    X, y = easy()
+    X, y = easy(80_000)
     for matrix in (X, sp.csr_matrix(X)):
         result = trained(matrix, y, curved(), n_threads, **EASY)
         blocks = [record.mean_block or 0.0 for record in result.passes]

@@ -85,7 +85,7 @@ def test_the_curvature_is_estimated_again() -> None:
 
 
 def test_a_sample_is_part_of_the_rows() -> None:
-    """350 features: 284 of 600 rows. The oracle's H has no rank 128, nor does the core's Q, but for its rows' span."""
+    """350 features: 427 of 600 rows. The oracle's H has no rank 128, nor does the core's Q, but for its rows' span."""
     rng = np.random.default_rng(0)
     X = np.zeros((600, 350))
     X[:, ::70] = rng.standard_normal((600, 5)) * 0.3

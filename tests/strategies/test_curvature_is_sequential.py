@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from curvature_cases import blocks_a_round, curved, off, sequential, trained
+from curvature_cases import curved, off, sequential, trained
 from strategy_cases import LOSSES, assert_same_result, close, dense_rows, laid_out, name, targets, weights
 from symsgd import EarlyStopping, SGDClassifier, Start, losses, penalties, schedules, strategies
 from symsgd.combiners import Curvature
@@ -32,7 +32,7 @@ def _as_many_cores_as_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_sequential(X: Any, y: Any, n_threads: int, block_size: Any, **case: Any) -> None:
     """Losses included: each row's is measured where the sequential run measures it."""
-    result = trained(X, y, curved(block_size, refine=blocks_a_round(n_threads) - 1), n_threads, **case)
+    result = trained(X, y, curved(block_size, refine=n_threads - 1), n_threads, **case)
     wanted = sequential(X, y, **case)
     assert_same_result(result, wanted, TOLERANCE)
     assert np.abs(wanted.coef).max() > 0.01
@@ -223,7 +223,7 @@ def test_one_thread_is_sequential_to_the_bit(loss: Any, penalty: Any) -> None:
 
 
 def test_more_threads_agree_in_what_they_predict() -> None:
-    X = dense_rows(5000, 12)
+    X = dense_rows(10_000, 12)
     y = targets(X, losses.LogLoss())
     case = {"penalty": penalties.L2(1e-3), "schedule": schedules.Constant(0.003), "n_passes": 3}
     wanted = sequential(X, y, **case)

@@ -1,9 +1,10 @@
 // Threads that work through phases together.
 //
-// Every thread of a crew calls `phase` with the same work in the same order. The tasks of a phase are taken as threads
-// become free, each is done once, and nobody goes on before all of them are: between two phases all threads see the
-// same memory, and may decide by it, each for itself, what comes next. So a straggler costs the others its own task at
-// most, and the code reads as if there were one thread.
+// Every thread of a crew calls `phase` with the same work in the same order. A thread begins with its own share of the
+// tasks, the same in every phase of as many, so that what they work on stays in its cache; then it takes what others
+// have not begun. Each task is done once, and nobody goes on before all of them are: between two phases all threads see
+// the same memory, and may decide by it, each for itself, what comes next. So a straggler costs the others its own task
+// at most, and the code reads as if there were one thread.
 #pragma once
 
 #include <atomic>
@@ -35,7 +36,9 @@ public:
         members_ = std::min(threads, 1 + static_cast<int>(helpers_.size()));
         away_ = static_cast<int>(helpers_.size());
         arrived_ = 0;
-        next_ = 0;
+        if (shares_.size() < static_cast<std::size_t>(members_))
+            shares_ = std::vector<Share>(static_cast<std::size_t>(members_));
+        deal(0);
         turn_ = 0;
         failed_ = false;
         failure_ = nullptr;
@@ -67,7 +70,14 @@ public:
         template <class Task, class After>
         void phase(std::int64_t count, Task&& task, After&& after) {
             crew_.attempt([&] {
-                for (std::int64_t i = crew_.next_++; i < count; i = crew_.next_++) task(i);
+                const int members = crew_.members_;
+                for (int k = 0; k < members; ++k) {
+                    const int whose = (number + k) % members;
+                    const std::int64_t begin = whose * count / members, end = (whose + 1) * count / members;
+                    std::atomic<std::int64_t>& begun = crew_.shares_[static_cast<std::size_t>(whose)].begun;
+                    if (begin + begun.load(std::memory_order_relaxed) >= end) continue;
+                    for (std::int64_t i = begin + begun++; i < end; i = begin + begun++) task(i);
+                }
             });
             const std::uint64_t turn = turn_++;
             if (crew_.arrive()) {
@@ -98,6 +108,15 @@ public:
 
 private:
     struct Left {};  // thrown in every thread once one has failed
+
+    // Of a member's share of the tasks, so many are begun.
+    struct alignas(64) Share {
+        std::atomic<std::int64_t> begun{0};
+    };
+
+    void deal(std::int64_t begun) {
+        for (Share& share : shares_) share.begun.store(begun, std::memory_order_relaxed);
+    }
 
     struct Job {
         void (*work)(void* context, int number) = nullptr;  // null: go home
@@ -141,8 +160,8 @@ private:
             const std::lock_guard lock(failing_);
             if (!failure_) failure_ = std::current_exception();
             failed_ = true;
-            next_ = std::int64_t{1} << 62;  // nobody begins another task
-            turn_ = ~std::uint64_t{0};      // and nobody waits any longer
+            deal(std::int64_t{1} << 62);  // nobody begins another task
+            turn_ = ~std::uint64_t{0};    // and nobody waits any longer
             turn_.notify_all();
         }
     }
@@ -151,20 +170,22 @@ private:
 
     void begin_next(std::uint64_t turn) {
         arrived_.store(0, std::memory_order_relaxed);
-        next_.store(0, std::memory_order_relaxed);
         if (failed_) return;
+        deal(0);
         turn_.store(turn, std::memory_order_release);
         turn_.notify_all();
     }
 
-    // Until the phase has ended: spins for about as long as waking up would take, then sleeps. A thread that spun on
-    // would keep the core from those that still work, where there are more threads than cores.
+    // Until the phase has ended: spins, then spins on but lets others have the core, such as threads that still work
+    // where there are more of them than cores; then sleeps. To wake a dozen sleepers takes longer than a short phase.
     void wait_for(std::uint64_t turn) {
+        using std::chrono::microseconds;
         const auto ended = [&] { return turn_.load(std::memory_order_acquire) > turn; };
         const auto begin = std::chrono::steady_clock::now();
-        while (!ended()) {
+        for (auto waited = begin - begin; !ended(); waited = std::chrono::steady_clock::now() - begin) {
+            if (waited > microseconds(1000)) break;
+            if (waited > microseconds(30)) std::this_thread::yield();
             for (int tries = 0; tries < 64 && !ended(); ++tries) pause_briefly();
-            if (std::chrono::steady_clock::now() - begin > std::chrono::microseconds(100)) break;
         }
         while (!ended()) turn_.wait(turn, std::memory_order_acquire);
     }
@@ -175,7 +196,7 @@ private:
     std::atomic<int> members_{0};
     std::atomic<int> away_{0};  // helpers that are not through with the job
     std::atomic<int> arrived_{0};
-    std::atomic<std::int64_t> next_{0};
+    std::vector<Share> shares_;
     std::atomic<std::uint64_t> turn_{0};
     std::atomic<bool> failed_{false};
     std::mutex failing_;

@@ -101,8 +101,7 @@ template <class V>
 struct CurvatureKernels {
     void (*multiply_rows)(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out);
     void (*add_products)(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out);
-    void (*multiply_sample)(const SampleView<V>& sample, std::int64_t places, int inner, int strip, bool back, V* q,
-                            V* t);
+    void (*multiply_sample)(const SampleView<V>& sample, int inner, bool back, V* q, V* t);
     void (*chain_weights)(const V* const* ends, const V* scales, const V* keeps, const V* befores, int count,
                           const V* w, const V* factors, std::int64_t begin, std::int64_t end, V* out);
 };

@@ -17,15 +17,26 @@
 namespace symsgd {
 
 // Rows of √(weight × h / rows) x̃ for one class, of which only the entries that Q knows are kept; `diagonal` has all.
+// Parts are written, and multiplied, side by side.
 template <class V>
 struct CurvatureSample {
-    std::vector<std::int64_t> start;
-    std::vector<std::int32_t> place;
-    std::vector<V> value;
+    struct Part {
+        std::vector<std::int64_t> start{0};
+        std::vector<std::int32_t> place;
+        std::vector<V> value;
+
+        std::int64_t rows() const { return static_cast<std::int64_t>(start.size()) - 1; }
+        SampleView<V> view() const { return {rows(), start.data(), place.data(), value.data()}; }
+    };
+    std::vector<Part> parts;
     std::vector<double> diagonal;  // of H: features, then the intercept
 
-    std::int64_t rows() const { return static_cast<std::int64_t>(start.size()) - 1; }
-    SampleView<V> view() const { return {rows(), start.data(), place.data(), value.data()}; }
+    std::int64_t rows_before(std::size_t part) const {
+        std::int64_t rows = 0;
+        for (std::size_t k = 0; k < part; ++k) rows += parts[k].rows();
+        return rows;
+    }
+    std::int64_t rows() const { return rows_before(parts.size()); }
 };
 
 template <class V>
@@ -53,6 +64,9 @@ private:
     void draw(std::uint64_t seed);
     void multiply(Crew::Member& member, const CurvatureSample<V>& sample, const CurvatureKernels<V>& kernels,
                   bool back);
+    template <class After>
+    void gather_gram(Crew::Member& member, const CurvatureKernels<V>& kernels, const V* matrix, std::int64_t rows,
+                     After&& after);
     void orthonormalise(Crew::Member& member, const CurvatureKernels<V>& kernels);
     void rotate(Crew::Member& member, const CurvatureKernels<V>& kernels, const std::vector<double>& by);
 
@@ -60,8 +74,9 @@ private:
     int columns_ = 0;
     int rank_ = 0, wanted_ = 0;
     bool begun_ = false;
-    Array<V> q_;        // places × columns
-    std::vector<V> t_;  // sample rows × columns
+    Array<V> q_;               // places × columns
+    std::vector<V> t_;         // sample rows × columns
+    std::vector<V> gathered_;  // parts × places × columns
     std::vector<double> gram_;
     std::vector<std::vector<double>> partial_;
     std::vector<double> values_, turn_;
@@ -69,8 +84,8 @@ private:
     std::vector<double> rest_;
 };
 
-// Eigenvalues, descending, and orthonormal eigenvectors (columns of `vectors`) of a symmetric matrix, by Jacobi's
-// rotations. `matrix` is n × n and is used up.
+// Eigenvalues, descending, and orthonormal eigenvectors (columns of `vectors`) of a symmetric matrix, by Householder's
+// reflections and QR. `matrix` is n × n and is used up.
 void eigen_symmetric(int n, std::vector<double>& matrix, std::vector<double>& values, std::vector<double>& vectors);
 
 }  // namespace symsgd

@@ -44,16 +44,10 @@ void add_products(const V* a, std::int64_t rows, int inner, const V* b, int colu
     }
 }
 
-// Columns [8 strip, 8 strip + 8) of t = A q, or `back`: of q = Aᵀ t, A being the sparse sample. Rows of q and t have
-// `inner` numbers.
-template <class V>
-void multiply_sample(const SampleView<V>& sample, std::int64_t places, int inner, int strip, bool back, V* q, V* t) {
-    constexpr int lanes = smallest(8, vector_lanes<V>), parts = 8 / lanes;
-    q += 8 * strip;
-    t += 8 * strip;
-    if (back)
-        for (std::int64_t i = 0; i < places; ++i)
-            for (int k = 0; k < 8; ++k) q[i * inner + k] = 0;
+// `strip` columns of t = A q, or `back`: of q += Aᵀ t, A being sparse. Rows of q and t have `inner` numbers.
+template <class V, int strip>
+void multiply_strip(const SampleView<V>& sample, int inner, bool back, V* q, V* t) {
+    constexpr int lanes = smallest(8, vector_lanes<V>), parts = strip / lanes;
     for (std::int64_t r = 0; r < sample.rows; ++r) {
         Vector<V, lanes> own[parts]{};
         for (int k = 0; back && k < parts; ++k) own[k] = load<V, lanes>(t + r * inner + k * lanes);
@@ -68,6 +62,15 @@ void multiply_sample(const SampleView<V>& sample, std::int64_t places, int inner
         }
         for (int k = 0; !back && k < parts; ++k) store<V, lanes>(t + r * inner + k * lanes, own[k]);
     }
+}
+
+// All columns of the same: `inner` is a multiple of 8. The sample is read once for every 32 columns.
+template <class V>
+void multiply_sample(const SampleView<V>& sample, int inner, bool back, V* q, V* t) {
+    int k = 0;
+    for (; k + 32 <= inner; k += 32) multiply_strip<V, 32>(sample, inner, back, q + k, t + k);
+    for (; k + 16 <= inner; k += 16) multiply_strip<V, 16>(sample, inner, back, q + k, t + k);
+    for (; k < inner; k += 8) multiply_strip<V, 8>(sample, inner, back, q + k, t + k);
 }
 
 // The chain of single weights in a round of `count` blocks, v ← keep_p × factor × v + (scale_p × end_p − before_p × w),

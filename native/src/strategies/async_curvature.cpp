@@ -553,7 +553,7 @@ private:
         const auto classes = static_cast<std::size_t>(model.classes);
         seated_classes_ = model.classes;
         root_ = 1.0 / std::sqrt(rule_.fit_intercept ? rule_.intercept_decay : 1.0);
-        sampler_.choose_features(work.rows, nullptr, order_, strategy.places);
+        sampler_.choose_features(work.rows, nullptr, order_, strategy.places, threads_);
         net_.choose(work, order_);
         scale_ = loss_at_start(work);
         const auto places = static_cast<std::int64_t>(sampler_.features().size());

@@ -1,6 +1,7 @@
 // How many rows the blocks of the next round have: the measured error of the merge decides.
 //
-// Blocks start small and double as long as the error stays below half of the tolerance; above the tolerance they are
+// One thread trains the first rows, while predictions change fast. Then blocks start small and double as long as the
+// error stays below half of the tolerance (a quarter, if they were too large before); above the tolerance they are
 // halved. Below a size at which a round is no longer worth it, one thread trains a stretch of rows alone, longer every
 // time in a row, before a round is tried again. Errors are measured (*checked*) in every round while the size changes,
 // then ever more seldom. Everything is counted in rows, nothing in seconds, so that every run decides the same.
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace symsgd {
 
@@ -17,8 +19,9 @@ public:
 
     // `fixed` rows a block, or 0 to follow the error; `least` is the smallest block that is worth a round, `most` the
     // largest that leaves a few rounds in a pass; `stretch` is the least number of rows worth training alone before
-    // rounds begin again, for which every replica has to be made anew.
-    void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, std::int64_t stretch, double tolerance) {
+    // rounds begin again, for which every replica has to be made anew; `rows` are those of a pass.
+    void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, std::int64_t stretch, double tolerance,
+               std::int64_t rows) {
         least_stretch_ = stretch;
         adapts_ = fixed == 0;
         tolerance_ = tolerance;
@@ -26,8 +29,10 @@ public:
         most_ = most;
         if (!adapts_)
             rows_ = fixed;
-        else if (rows_ == 0)
+        else if (rows_ == 0) {
             rows_ = std::max<std::int64_t>(1, std::min(std::max(first, least), most));
+            train_alone_until(std::min(rows / 16, most_at_first));
+        }
         check_next();
     }
 
@@ -51,6 +56,10 @@ public:
     bool check_due() const { return since_ >= between_; }
     bool unproven() const { return between_ == fewest_between; }  // no check of blocks of this size has been fine
     bool adapts() const { return adapts_; }
+    // An error with which a round is undone. Blocks of a given size are the caller's choice, as long as they leave
+    // something of the predictions; of those that find their own size, a round that is off by twice the tolerance does
+    // less harm than its rows cost one thread.
+    double undone_above() const { return adapts_ ? 2.0 * tolerance_ : std::max(tolerance_, hopeless); }
     void end_round() { ++since_; }
 
     void steer(double error, std::int64_t rows_done) {
@@ -58,20 +67,22 @@ public:
         const bool fine = error <= tolerance_;
         if (fine) between_ = std::min(2 * between_, most_between);
         if (!adapts_) return;
-        if (fine && error < 0.5 * tolerance_) {
-            stretch_ = 0;
-            if (2 * rows_ > most_) return;
-            rows_ *= 2;
-            check_next();
-        } else if (!fine && rows_ / 2 >= least_) {
+        if (fine) return grow(error);
+        // one error that is too large may be chance, where few rows have most of the curvature
+        ++strikes_;
+        const bool can_shrink = rows_ / 2 >= least_;
+        between_ = fewest_between;
+        if (strikes_ < (can_shrink ? 2 : 4) && error <= undone_above()) return;
+        strikes_ = 0;
+        check_next();
+        if (can_shrink) {
+            too_large_ = rows_;
             // the error grows with the blocks, so that far too much of it asks for more than one half
             for (double left = error; left > tolerance_ && rows_ / 2 >= least_; left *= 0.5) rows_ /= 2;
-            check_next();
-        } else if (!fine) {
+        } else {
             stretch_ =
                 std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), std::max(64 * most_, least_stretch_));
             train_alone_until(rows_done + stretch_);
-            check_next();
         }
     }
 
@@ -84,17 +95,31 @@ public:
 
     template <class State>
     void archive(State& state) {
-        state(rows_, alone_until_, stretch_, since_, between_);
+        state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_);
     }
 
 private:
-    static constexpr std::int64_t first = 32;
+    void grow(double error) {
+        strikes_ = 0;
+        if (rows_ >= too_large_) too_large_ = none;
+        if (!(error < (2 * rows_ < too_large_ ? 0.5 : 0.25) * tolerance_)) return;
+        stretch_ = 0;
+        if (2 * rows_ > most_) return;
+        rows_ *= 2;
+        check_next();
+    }
+
+    static constexpr std::int64_t first = 32, most_at_first = 16384;
+    static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
     static constexpr int most_between = 64;
+    static constexpr double hopeless = 0.5;
 
     bool adapts_ = true;
     double tolerance_ = 0.0;
     std::int64_t rows_ = 0, least_ = 1, most_ = 1;
     std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0;
+    std::int64_t too_large_ = none;  // blocks of so many rows had too large an error
+    int strikes_ = 0;                // checks in a row with too large an error
     int since_ = 0, between_ = fewest_between;
 };
 

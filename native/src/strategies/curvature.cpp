@@ -23,10 +23,7 @@ namespace symsgd {
 
 namespace {
 
-constexpr std::int64_t probe_rows = 256;  // that errors are measured by
-constexpr int many_threads = 8;           // from here on a round has two blocks a thread, so that a slow one has one
-constexpr std::int64_t settled = 50000;   // rows after which the curvature changes slowly
-constexpr double hopeless = 0.5;          // an error with which not even blocks of a given size are merged
+constexpr std::int64_t probe_rows = 256, probe_entries = 65536;  // that errors are measured by, at most
 constexpr double small_scale = 2e-3;  // a model's scale is made 1 again from here on, long before a block would do so
 constexpr double strong_decay = 0.5;  // what is left of a weight after a round that no merge can wait for
 
@@ -47,8 +44,7 @@ public:
             member.alone([&] { decide_next(work); });
             // what is looked at between phases changes within them alone, so that all threads go the same way
             while (at_ < order_.count() && !halted_) {
-                // rounds that may be undone begin with nothing waiting, or it would be lost with them
-                if (waiting_ && (alone_ || plain_ || urgent_)) flush(member, work);
+                if (waiting_ && (alone_ || plain_)) flush(member, work);
                 if (alone_)
                     run_alone(member, work, stopped);
                 else
@@ -148,7 +144,6 @@ private:
         refining_ = round.refined;
         checking_ = watches_ && pieces_.size() > 1 && !check_.pending && control_.check_due();
         urgent_ = checking_ && control_.unproven();
-        if (urgent_) round.reach = work.rows.features;  // so that nothing is lost if it is undone
         reach_ = round.reach;
         merge_.begin_round(std::move(round), cold_);
     }
@@ -262,8 +257,7 @@ private:
             // the curvature settles as the model does; where gradients jump there is none to be seen before the first
             // round has shown how far predictions are off
             const std::int64_t soon = rule_.soft_curvature ? 512 : 16384;
-            const std::int64_t later = rule_.soft_curvature || rows_done_ < settled ? 4 : 16;
-            next_spectrum_ = std::max(later * rows_done_, std::min(soon, order_.count()));
+            next_spectrum_ = std::max(4 * rows_done_, std::min(soon, order_.count()));
         });
     }
 
@@ -394,12 +388,17 @@ private:
 
     // ---- the check of a merge
 
+    struct Compared {
+        double changed = 0.0, sum = 0.0, squares = 0.0;  // Σ (p_again − p_merged)², Σ p_merged, Σ p_merged²
+    };
+
     struct Check {
         std::unique_ptr<Model<V>> model;  // where the last block of the round should have started, then where it ends
         Piece piece;
         std::int64_t reach = 0;  // the features that are compared: those that were merged
         int blocks = 0;
         bool pending = false;
+        std::vector<std::vector<Compared>> parts = std::vector<std::vector<Compared>>(16);  // of the probe, by class
         double error = 0.0;
     };
 
@@ -421,25 +420,51 @@ private:
             stop_ = true;
             return;
         }
+        for (std::size_t part = 0; part < check_.parts.size(); ++part) compare(work, part);
+        sum_up_check(work);
+    }
+
+    // The predictions of a part of the probe.
+    void compare(Workspace<Rows>& work, std::size_t part) {
         const ModelView<V> ended = check_.model->view(), merged = work.model.view();
-        double changed = 0.0, spread = 0.0;
+        std::vector<Compared>& compared = check_.parts[part];
+        compared.assign(static_cast<std::size_t>(merged.classes), {});
         for (int c = 0; c < merged.classes; ++c) {
-            double sum = 0.0, squares = 0.0;
-            for (const std::int64_t row : probe_) {
-                const double now = predict(work, row, c, merged), again = predict(work, row, c, ended);
-                changed += (now - again) * (now - again);
-                sum += now;
-                squares += now * now;
+            const Lane &now = merged.lanes[c], &then = ended.lanes[c];
+            Compared& own = compared[static_cast<std::size_t>(c)];
+            for (std::size_t i = part; i < probe_.size(); i += check_.parts.size()) {
+                double whole = 0.0, changed = 0.0;
+                for_entries(work.rows, probe_[i], [&](std::int64_t feature, V x) {
+                    const std::int64_t at = feature * merged.stride + c;
+                    const double weight = static_cast<double>(merged.weights[at]) * now.scale;
+                    whole += static_cast<double>(x) * weight;
+                    if (feature < check_.reach)
+                        changed +=
+                            static_cast<double>(x) * (static_cast<double>(ended.weights[at]) * then.scale - weight);
+                });
+                whole += now.intercept;
+                changed += then.intercept - now.intercept;
+                own.changed += changed * changed;
+                own.sum += whole;
+                own.squares += whole * whole;
             }
-            spread += spread_of(sum, squares);
+        }
+    }
+
+    void sum_up_check(const Workspace<Rows>& work) {
+        double changed = 0.0, spread = 0.0;
+        for (std::size_t c = 0; c < work.model.lanes().size(); ++c) {
+            Compared all;
+            for (const std::vector<Compared>& part : check_.parts) {
+                all.changed += part[c].changed;
+                all.sum += part[c].sum;
+                all.squares += part[c].squares;
+            }
+            changed += all.changed;
+            spread += spread_of(all.sum, all.squares);
         }
         // blocks before the last are off by less, as they started from less far behind, and independently of it
         check_.error = relative(changed, spread) * std::sqrt(0.5 * static_cast<double>(check_.blocks));
-    }
-
-    double predict(const Workspace<Rows>& work, std::int64_t row, int c, const ModelView<V>& model) const {
-        return score(work.rows, row, model.weights + c, model.stride, check_.reach) * model.lanes[c].scale +
-               model.lanes[c].intercept;
     }
 
     // where all predictions are alike, their size is what there is to compare with
@@ -460,16 +485,19 @@ private:
     // Blocks of a new size: the round counts only once its check has shown that they will do.
     template <class Stopped>
     void check_at_once(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
+        member.phase(1, [&](std::int64_t) {
+            if (train(work, *check_.model, check_.piece, rule_, stopped) < check_.piece.rows) stop_ = true;
+        });
         member.phase(
-            1, [&](std::int64_t) { train_check(work, stopped); },
+            static_cast<std::int64_t>(check_.parts.size()),
+            [&](std::int64_t part) { compare(work, static_cast<std::size_t>(part)); },
             [&] {
                 halted_ = stop_;
                 if (halted_) return end_round(work);
+                sum_up_check(work);
                 judge_check();
-                // blocks of a given size are the caller's choice, as long as they leave something of the predictions
-                const double limit = work.spec.strategy.tolerance;
-                if (check_.error <= (control_.adapts() ? limit : std::max(limit, hopeless))) return end_round(work);
-                restore(work, true);
+                if (check_.error <= control_.undone_above()) return end_round(work);
+                restore(work, reach_ == work.rows.features);
                 ++caught_;
                 const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
                 control_.train_alone_until(rows_done_ +
@@ -669,7 +697,7 @@ private:
         at_ = merges_ = sweeps_ = checks_ = alone_rows_ = caught_ = 0;
         errors_ = 0.0;
         stop_ = halted_ = harmed_ = to_be_judged_ = check_.pending = false;
-        width_ = strategy.threads >= many_threads ? 2 * strategy.threads : strategy.threads;
+        width_ = strategy.threads;
         if (width_ == 1) return;
         if (seated_classes_ != work.model.classes()) seat(work);
     }
@@ -690,26 +718,34 @@ private:
             watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_}) : nullptr;
         for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_}) intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
-        probe_ = spread_rows(order_, probe_rows, 3);
+        probe_ = spread_rows(order_, std::clamp<std::int64_t>(probe_entries / mean_entries(work), 64, probe_rows), 3);
         net_parts_.assign(static_cast<std::size_t>(width_), 0.0);
         net_.begin(work, order_);
         waiting_ = together_ = in_step_ = false;
         level_rows_ = -1;
         cold_ = model.features;
-        const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (2 * width_));
-        control_.begin(strategy.block_size, least_block(work, most), most, least_stretch(work), strategy.tolerance);
+        const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (4 * width_));
+        control_.begin(strategy.block_size, least_block(work, most), most, least_stretch(work), strategy.tolerance,
+                       order_.count());
+    }
+
+    static std::int64_t mean_entries(const Workspace<Rows>& work) {
+        return 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
     }
 
     // Nanoseconds that a row takes, about.
     double row_time(const Workspace<Rows>& work) const {
-        const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
-        return 40.0 + 1.4 * static_cast<double>(mean * merge_.stride());
+        return 40.0 + 1.4 * static_cast<double>(mean_entries(work) * merge_.stride());
     }
 
-    // Rows that take twenty times as long as copying the model into every replica.
+    // Nanoseconds that a number takes which is read where another thread has written it; the more of them do, the
+    // longer.
+    double number_time(const Workspace<Rows>& work) const { return 0.6 + 0.1 * work.spec.strategy.threads; }
+
+    // Rows that take twenty times as long as copying the model into every replica, and two milliseconds more.
     std::int64_t least_stretch(const Workspace<Rows>& work) const {
-        const double numbers = static_cast<double>(work.rows.features * merge_.stride() * width_);
-        return static_cast<std::int64_t>(20.0 * 0.6 * numbers / work.spec.strategy.threads / row_time(work));
+        const double numbers = static_cast<double>(work.rows.features * merge_.stride());
+        return static_cast<std::int64_t>((2e6 + 20.0 * number_time(work) * numbers) / row_time(work));
     }
 
     // Rows of a block with which a round is a quarter faster than one thread, by a count of nanoseconds for what
@@ -719,14 +755,14 @@ private:
         const double row = row_time(work);
         // products with Q: of each block of a thread, and of the thread's slices for all blocks
         const double places = std::min<double>(work.spec.strategy.places, static_cast<double>(work.rows.features));
-        const double rank = merge_.usual_rank(static_cast<std::int64_t>(places));
+        const double rank = merge_.usual_rank(static_cast<std::int64_t>(places), width_);
         const double products = places * rank * work.model.classes() * 2.0 * width / threads;
         std::int64_t rows = 1;
         for (;; rows *= 2) {
             merge_.levels.follow(rows * width_);
             const double numbers = merge_.levels.mean_due() * merge_.stride();
-            const double copies = 0.6 * numbers * (1.0 + 2.0 / threads) * width / threads;
-            const double merge = 20000.0 + copies + products / 8.0;
+            const double copies = number_time(work) * numbers * (1.0 + 2.0 / threads) * width / threads;
+            const double merge = 20000.0 + 5000.0 * threads + copies + products / 8.0;
             if (rows > most || merge / row <= static_cast<double>(rows) * (width / 1.25 - width / threads)) return rows;
         }
     }

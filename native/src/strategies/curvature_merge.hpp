@@ -53,8 +53,12 @@ class CurvatureMerge {
 public:
     static constexpr std::int64_t slices = 64;  // of the features: as many whatever the threads
 
-    // Directions, where the caller does not say: a sample of some hundred rows has few that are more than its noise.
-    static int usual_rank(std::int64_t places) { return places <= 1024 ? 32 : 16; }
+    // Directions, where the caller does not say: more for rounds of many blocks, over which errors of H add up, and
+    // where they cost little.
+    static int usual_rank(std::int64_t places, std::int64_t blocks) {
+        return static_cast<int>(
+            std::clamp<std::int64_t>(4 * blocks, places <= 1024 ? 32 : 16, places <= 1024 ? 64 : 32));
+    }
 
     // For `width` blocks at most. `rank` 0: as many directions as pay.
     void seat(Workspace<Rows>& work, std::int64_t width, int rank) {
@@ -519,9 +523,9 @@ private:
     std::size_t before_size() const { return static_cast<std::size_t>(features_ * stride_); }
 
     void choose(Workspace<Rows>& work, const WrittenOrder& order) {
-        sampler_.choose_features(work.rows, work.features, order, work.spec.strategy.places);
+        sampler_.choose_features(work.rows, work.features, order, work.spec.strategy.places, width_);
         const auto places = static_cast<std::int64_t>(sampler_.features().size());
-        for (Spectrum<V>& spectrum : spectra_) spectrum.reset(places, rank_ > 0 ? rank_ : usual_rank(places));
+        for (Spectrum<V>& spectrum : spectra_) spectrum.reset(places, rank_ > 0 ? rank_ : usual_rank(places, width_));
         make_room();
         chosen_ = true;
     }

@@ -73,9 +73,11 @@ class CurvatureSampler {
     using V = typename Rows::Value;
 
 public:
-    // The features that Q has rows of: all of them, or the `most` most frequent. Ascending.
+    // The features that Q has rows of: all of them, or the `most` most frequent. Ascending. What a merge gets wrong for
+    // H being wrong adds up over the `blocks` of a round, so that samples grow with them.
     void choose_features(const Rows& rows, const FeatureOrder* by_frequency, const WrittenOrder& order,
-                         std::int64_t most) {
+                         std::int64_t most, std::int64_t blocks) {
+        blocks_ = blocks;
         features_.clear();
         places_ = {};
         known_ = rows.features;
@@ -108,34 +110,18 @@ public:
               double step, CurvatureSample<V>& sample) {
         member.alone([&] {
             rows_ = spread_rows(order, sample_rows(work.rows), turn);
-            roots_.assign(rows_.size(), 0.0);
-            parts_.resize(static_cast<std::size_t>(pieces));
+            const std::int64_t parts = static_cast<std::int64_t>(rows_.size()) * mean_entries(work.rows) / part_entries;
+            sample.parts.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(parts, 1, most_parts)));
+            sample.diagonal.resize(static_cast<std::size_t>(known_) + 1);
+            others_.resize(sample.parts.size());
         });
-        const Rule& rule = work.spec.rule;
-        const double kappa = rule.fit_intercept ? rule.intercept_decay : 0.0;
-        const std::int64_t count = static_cast<std::int64_t>(rows_.size()), piece = (count + pieces - 1) / pieces;
-        member.phase(
-            pieces,
-            [&](std::int64_t task) {
-                const ModelView<V> model = work.model.view();
-                const Lane& lane = model.lanes[c];
-                for (std::int64_t i = task * piece; i < std::min(count, (task + 1) * piece); ++i) {
-                    const std::int64_t row = rows_[static_cast<std::size_t>(i)];
-                    const Seen seen = seen_by(work.spec.targets, row, c);
-                    double square = kappa;
-                    for_entries(work.rows, row,
-                                [&](std::int64_t, V x) { square += static_cast<double>(x) * static_cast<double>(x); });
-                    const double p =
-                        score(work.rows, row, model.weights + c, model.stride) * lane.scale + lane.intercept;
-                    const double h = curvature_at(rule, p, seen.target, step * seen.weight * square, lane.drift);
-                    const double mean = h * seen.weight / static_cast<double>(count);
-                    if (mean > 0.0 && std::isfinite(mean)) roots_[static_cast<std::size_t>(i)] = std::sqrt(mean);
-                }
-                write_part(work.rows, kappa, static_cast<std::size_t>(std::min(count, task * piece)),
-                           static_cast<std::size_t>(std::min(count, (task + 1) * piece)),
-                           parts_[static_cast<std::size_t>(task)]);
-            },
-            [&] { join(sample); });
+        const auto count = static_cast<std::int64_t>(rows_.size()), parts = static_cast<std::int64_t>(others_.size());
+        member.phase(parts, [&](std::int64_t task) {
+            const auto part = static_cast<std::size_t>(task);
+            write_part(work, c, step, task * count / parts, (task + 1) * count / parts, sample.parts[part],
+                       others_[part]);
+        });
+        member.phase(parts, [&](std::int64_t task) { add_diagonal(task, sample); });
     }
 
     const std::vector<std::int64_t>& features() const { return features_; }
@@ -143,16 +129,20 @@ public:
 
     template <class State>
     void archive(State& state) {
-        state(features_, known_, places_);
+        state(blocks_, features_, known_, places_);
     }
 
 private:
-    static constexpr std::int64_t most_known = 65536, pieces = 16;
-    static constexpr std::int64_t sample_entries = 100000;  // about as many in a sample
+    static constexpr std::int64_t most_known = 65536;
+    static constexpr std::int64_t entries_a_block = 50000, most_rows_a_block = 2048;  // of a sample, about
+    static constexpr std::int64_t part_entries = 50000, most_parts = 8;
 
-    static std::int64_t sample_rows(const Rows& rows) {
-        const std::int64_t mean = 1 + entries_of(rows) / std::max<std::int64_t>(1, rows.rows);
-        return std::clamp<std::int64_t>(sample_entries / mean, 256, 4096);
+    static std::int64_t mean_entries(const Rows& rows) {
+        return 1 + entries_of(rows) / std::max<std::int64_t>(1, rows.rows);
+    }
+    std::int64_t sample_rows(const Rows& rows) const {
+        return std::clamp<std::int64_t>(entries_a_block * blocks_ / mean_entries(rows), 256,
+                                        most_rows_a_block * blocks_);
     }
 
     std::int64_t place(std::int64_t feature) const {
@@ -160,59 +150,82 @@ private:
         return feature < static_cast<std::int64_t>(features_.size()) ? feature : -1;
     }
 
-    // The entries of rows [begin, end) of the sample.
-    struct Part {
-        std::vector<std::int64_t> start;
-        std::vector<std::int32_t> place, feature;
-        std::vector<V> value, square;
+    using Part = typename CurvatureSample<V>::Part;
+
+    // Squares of what Q has no place for.
+    struct Others {
+        std::vector<std::int32_t> feature;
+        std::vector<V> square;
     };
 
-    void write_part(const Rows& rows, double kappa, std::size_t begin, std::size_t end, Part& part) const {
-        part.start.clear();
+    // Rows [begin, end) of the sample.
+    void write_part(Workspace<Rows>& work, int c, double step, std::int64_t begin, std::int64_t end, Part& part,
+                    Others& others) const {
+        part.start.assign(1, 0);
         part.place.clear();
-        part.feature.clear();
         part.value.clear();
-        part.square.clear();
-        for (std::size_t i = begin; i < end; ++i) {
-            const double root = roots_[i];
-            if (root == 0.0) continue;
-            const auto keep = [&](std::int64_t feature, std::int64_t place, double value) {
-                part.feature.push_back(static_cast<std::int32_t>(feature));
-                part.square.push_back(static_cast<V>(value * value));
-                if (place < 0 || value == 0.0) return;
+        others.feature.clear();
+        others.square.clear();
+        const Rule& rule = work.spec.rule;
+        const double kappa = rule.fit_intercept ? rule.intercept_decay : 0.0;
+        const ModelView<V> model = work.model.view();
+        const Lane& lane = model.lanes[c];
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t row = rows_[static_cast<std::size_t>(i)];
+            const Seen seen = seen_by(work.spec.targets, row, c);
+            double square = kappa, p = 0.0;
+            for_entries(work.rows, row, [&](std::int64_t feature, V x) {
+                square += static_cast<double>(x) * static_cast<double>(x);
+                p += static_cast<double>(x) * static_cast<double>(model.weights[feature * model.stride + c]);
+            });
+            const double h = curvature_at(rule, p * lane.scale + lane.intercept, seen.target,
+                                          step * seen.weight * square, lane.drift);
+            const double mean = h * seen.weight / static_cast<double>(rows_.size());
+            if (!(mean > 0.0 && std::isfinite(mean))) continue;
+            const double root = std::sqrt(mean);
+            const auto keep = [&](std::int64_t place, double value) {
                 part.place.push_back(static_cast<std::int32_t>(place));
                 part.value.push_back(static_cast<V>(value));
             };
-            for_entries(rows, rows_[i], [&](std::int64_t feature, V x) {
-                if (feature < known_) keep(feature, place(feature), root * static_cast<double>(x));
+            for_entries(work.rows, row, [&](std::int64_t feature, V x) {
+                const double value = root * static_cast<double>(x);
+                if (feature >= known_ || value == 0.0) return;
+                const std::int64_t at = place(feature);
+                if (at >= 0) return keep(at, value);
+                others.feature.push_back(static_cast<std::int32_t>(feature));
+                others.square.push_back(static_cast<V>(value * value));
             });
-            keep(known_, static_cast<std::int64_t>(features_.size()), root * std::sqrt(kappa));
+            if (kappa > 0.0) keep(static_cast<std::int64_t>(features_.size()), root * std::sqrt(kappa));
             part.start.push_back(static_cast<std::int64_t>(part.place.size()));
         }
     }
 
-    // Part after part, so that sums are the same whoever has written them.
-    void join(CurvatureSample<V>& sample) const {
-        sample.start.assign(1, 0);
-        sample.place.clear();
-        sample.value.clear();
-        sample.diagonal.assign(static_cast<std::size_t>(known_) + 1, 0.0);
-        for (const Part& part : parts_) {
-            const auto before = static_cast<std::int64_t>(sample.place.size());
-            for (const std::int64_t start : part.start) sample.start.push_back(before + start);
-            sample.place.insert(sample.place.end(), part.place.begin(), part.place.end());
-            sample.value.insert(sample.value.end(), part.value.begin(), part.value.end());
-            for (std::size_t e = 0; e < part.feature.size(); ++e)
-                sample.diagonal[static_cast<std::size_t>(part.feature[e])] += static_cast<double>(part.square[e]);
+    // Of a slice of the features; part after part, so that sums are the same whoever has written them.
+    void add_diagonal(std::int64_t slice, CurvatureSample<V>& sample) const {
+        const auto slices = static_cast<std::int64_t>(others_.size());
+        const std::int64_t begin = slice * (known_ + 1) / slices, end = (slice + 1) * (known_ + 1) / slices;
+        std::fill(sample.diagonal.begin() + begin, sample.diagonal.begin() + end, 0.0);
+        const auto add = [&](std::int64_t feature, double square) {
+            if (feature >= begin && feature < end) sample.diagonal[static_cast<std::size_t>(feature)] += square;
+        };
+        for (std::size_t k = 0; k < others_.size(); ++k) {
+            const Part& part = sample.parts[k];
+            for (std::size_t e = 0; e < part.place.size(); ++e) {
+                const auto at = static_cast<std::size_t>(part.place[e]);
+                const double value = static_cast<double>(part.value[e]);
+                add(at < features_.size() ? features_[at] : known_, value * value);
+            }
+            for (std::size_t e = 0; e < others_[k].feature.size(); ++e)
+                add(others_[k].feature[e], static_cast<double>(others_[k].square[e]));
         }
     }
 
+    std::int64_t blocks_ = 1;
     std::vector<std::int64_t> features_;
     std::int64_t known_ = 0;
     Array<std::int32_t> places_;  // of each feature among them, or −1; empty if they are the first ones
     std::vector<std::int64_t> rows_;
-    std::vector<double> roots_;
-    std::vector<Part> parts_;
+    std::vector<Others> others_;
 };
 
 }  // namespace symsgd
