@@ -99,16 +99,15 @@ class Curvature(Combiner):
 
     Parameters
     ----------
-    rank : directions of H that are followed by themselves; "auto" takes 32 where there are up to 1,024 features, else
-        16
+    rank : directions of H that are followed by themselves; "auto" takes four for every block of a round, at least 16 and
+        at most 32, and twice as many where there are up to 1,024 features
     refine : sweeps of refinement in every round, no more and no less; the first of each measures the error of the
         merge. 0 never refines and never measures. "auto" never refines, but measures: now and then the last block of a
         round is trained again from where the merge says that it should have started. As many sweeps as a round has
-        blocks, less one, *are* sequential SGD (a block a thread, two from eight threads on). Without rounds (``Async``)
-        "auto" or 0
+        blocks, less one, *are* sequential SGD (a block a thread). Without rounds (``Async``) "auto" or 0
     tolerance : of the error that "auto" measures, how far predictions are off as a share of their spread. Larger errors
-        make blocks smaller, errors below half of it larger (``block_size="auto"``); at more than the tolerance a
-        merge of blocks of a new size is undone, of blocks of a given size only above 0.5 as well
+        make blocks smaller, errors below half of it larger (``block_size="auto"``); at more than twice the tolerance a
+        merge of blocks of a new size is undone, of blocks of a given size only above 0.5
     """
 
     name: ClassVar[str] = "curvature"

@@ -112,16 +112,17 @@ public:
             rows_ = spread_rows(order, sample_rows(work.rows), turn);
             const std::int64_t parts = static_cast<std::int64_t>(rows_.size()) * mean_entries(work.rows) / part_entries;
             sample.parts.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(parts, 1, most_parts)));
-            sample.diagonal.resize(static_cast<std::size_t>(known_) + 1);
-            others_.resize(sample.parts.size());
+            squares_.resize(sample.parts.size());
         });
-        const auto count = static_cast<std::int64_t>(rows_.size()), parts = static_cast<std::int64_t>(others_.size());
-        member.phase(parts, [&](std::int64_t task) {
-            const auto part = static_cast<std::size_t>(task);
-            write_part(work, c, step, task * count / parts, (task + 1) * count / parts, sample.parts[part],
-                       others_[part]);
-        });
-        member.phase(parts, [&](std::int64_t task) { add_diagonal(task, sample); });
+        const auto count = static_cast<std::int64_t>(rows_.size()), parts = static_cast<std::int64_t>(squares_.size());
+        member.phase(
+            parts,
+            [&](std::int64_t task) {
+                const auto part = static_cast<std::size_t>(task);
+                write_part(work, c, step, task * count / parts, (task + 1) * count / parts, sample.parts[part],
+                           squares_[part]);
+            },
+            [&] { add_diagonal(sample); });
     }
 
     const std::vector<std::int64_t>& features() const { return features_; }
@@ -152,20 +153,22 @@ private:
 
     using Part = typename CurvatureSample<V>::Part;
 
-    // Squares of what Q has no place for.
-    struct Others {
+    // The diagonal of a part: a number for each of Q's places, and single squares of what Q has no place for.
+    struct Squares {
+        std::vector<double> of_place;
         std::vector<std::int32_t> feature;
         std::vector<V> square;
     };
 
     // Rows [begin, end) of the sample.
     void write_part(Workspace<Rows>& work, int c, double step, std::int64_t begin, std::int64_t end, Part& part,
-                    Others& others) const {
+                    Squares& squares) const {
         part.start.assign(1, 0);
         part.place.clear();
         part.value.clear();
-        others.feature.clear();
-        others.square.clear();
+        squares.of_place.assign(features_.size() + 1, 0.0);
+        squares.feature.clear();
+        squares.square.clear();
         const Rule& rule = work.spec.rule;
         const double kappa = rule.fit_intercept ? rule.intercept_decay : 0.0;
         const ModelView<V> model = work.model.view();
@@ -186,37 +189,30 @@ private:
             const auto keep = [&](std::int64_t place, double value) {
                 part.place.push_back(static_cast<std::int32_t>(place));
                 part.value.push_back(static_cast<V>(value));
+                squares.of_place[static_cast<std::size_t>(place)] += value * value;
             };
             for_entries(work.rows, row, [&](std::int64_t feature, V x) {
                 const double value = root * static_cast<double>(x);
                 if (feature >= known_ || value == 0.0) return;
                 const std::int64_t at = place(feature);
                 if (at >= 0) return keep(at, value);
-                others.feature.push_back(static_cast<std::int32_t>(feature));
-                others.square.push_back(static_cast<V>(value * value));
+                squares.feature.push_back(static_cast<std::int32_t>(feature));
+                squares.square.push_back(static_cast<V>(value * value));
             });
             if (kappa > 0.0) keep(static_cast<std::int64_t>(features_.size()), root * std::sqrt(kappa));
             part.start.push_back(static_cast<std::int64_t>(part.place.size()));
         }
     }
 
-    // Of a slice of the features; part after part, so that sums are the same whoever has written them.
-    void add_diagonal(std::int64_t slice, CurvatureSample<V>& sample) const {
-        const auto slices = static_cast<std::int64_t>(others_.size());
-        const std::int64_t begin = slice * (known_ + 1) / slices, end = (slice + 1) * (known_ + 1) / slices;
-        std::fill(sample.diagonal.begin() + begin, sample.diagonal.begin() + end, 0.0);
-        const auto add = [&](std::int64_t feature, double square) {
-            if (feature >= begin && feature < end) sample.diagonal[static_cast<std::size_t>(feature)] += square;
-        };
-        for (std::size_t k = 0; k < others_.size(); ++k) {
-            const Part& part = sample.parts[k];
-            for (std::size_t e = 0; e < part.place.size(); ++e) {
-                const auto at = static_cast<std::size_t>(part.place[e]);
-                const double value = static_cast<double>(part.value[e]);
-                add(at < features_.size() ? features_[at] : known_, value * value);
-            }
-            for (std::size_t e = 0; e < others_[k].feature.size(); ++e)
-                add(others_[k].feature[e], static_cast<double>(others_[k].square[e]));
+    // Part after part, so that sums are the same whoever has written them.
+    void add_diagonal(CurvatureSample<V>& sample) const {
+        sample.diagonal.assign(static_cast<std::size_t>(known_) + 1, 0.0);
+        for (const Squares& part : squares_) {
+            for (std::size_t k = 0; k < part.of_place.size(); ++k)
+                sample.diagonal[static_cast<std::size_t>(k < features_.size() ? features_[k] : known_)] +=
+                    part.of_place[k];
+            for (std::size_t e = 0; e < part.feature.size(); ++e)
+                sample.diagonal[static_cast<std::size_t>(part.feature[e])] += static_cast<double>(part.square[e]);
         }
     }
 
@@ -225,7 +221,7 @@ private:
     std::int64_t known_ = 0;
     Array<std::int32_t> places_;  // of each feature among them, or −1; empty if they are the first ones
     std::vector<std::int64_t> rows_;
-    std::vector<Others> others_;
+    std::vector<Squares> squares_;
 };
 
 }  // namespace symsgd

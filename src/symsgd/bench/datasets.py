@@ -7,6 +7,7 @@ A folder with a ``realdata.py`` that has ``load(name)`` and ``NAMES`` is used as
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,14 @@ from typing import Any
 from symsgd.data import twin
 
 # 10 to 25 million stored numbers to train on: seconds a run, and more than the caches hold
-TWIN_SCALES = {"rcv1": 0.2, "adclick": 0.04, "epsilon": 0.025, "url": 0.1, "criteo": 0.5, "webspam": 0.02}
+TWIN_SCALES: Mapping[str, float] = {
+    "rcv1": 0.2,
+    "adclick": 0.04,
+    "epsilon": 0.025,
+    "url": 0.1,
+    "criteo": 0.5,
+    "webspam": 0.02,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +38,11 @@ class Dataset:
     reason: str = ""
 
 
-def load(name: str, folder: Path | None) -> Dataset:
+def load(name: str, folder: Path | None, scales: Mapping[str, float] = TWIN_SCALES) -> Dataset:
     """The data set, or one without rows that says why; "rcv1 twin" is the twin of rcv1, and so on."""
     original = name.removesuffix(" twin")
-    if original != name and original in TWIN_SCALES:
-        data = twin(original, TWIN_SCALES[original])
+    if original != name and original in scales:
+        data = twin(original, scales[original])
         return Dataset(name, data.X, data.y, data.X_test, data.y_test)
     if folder is None:
         return Dataset(name, reason="no folder of data sets given (--data-dir)")
