@@ -36,6 +36,8 @@ public:
         members_ = std::min(threads, 1 + static_cast<int>(helpers_.size()));
         away_ = static_cast<int>(helpers_.size());
         arrived_ = 0;
+        patience_ =
+            std::chrono::microseconds(members_ <= static_cast<int>(std::thread::hardware_concurrency()) ? 100 : 10);
         if (shares_.size() < static_cast<std::size_t>(members_))
             shares_ = std::vector<Share>(static_cast<std::size_t>(members_));
         deal(0);
@@ -176,16 +178,14 @@ private:
         turn_.notify_all();
     }
 
-    // Until the phase has ended: spins, then spins on but lets others have the core, such as threads that still work
-    // where there are more of them than cores; then sleeps. To wake a dozen sleepers takes longer than a short phase.
+    // Until the phase has ended: spins for about as long as waking up would take, then sleeps. A thread that spun on
+    // would keep the core from those that still work, where there are more threads than cores; there it hardly spins.
     void wait_for(std::uint64_t turn) {
-        using std::chrono::microseconds;
         const auto ended = [&] { return turn_.load(std::memory_order_acquire) > turn; };
         const auto begin = std::chrono::steady_clock::now();
-        for (auto waited = begin - begin; !ended(); waited = std::chrono::steady_clock::now() - begin) {
-            if (waited > microseconds(1000)) break;
-            if (waited > microseconds(30)) std::this_thread::yield();
+        while (!ended()) {
             for (int tries = 0; tries < 64 && !ended(); ++tries) pause_briefly();
+            if (std::chrono::steady_clock::now() - begin > patience_) break;
         }
         while (!ended()) turn_.wait(turn, std::memory_order_acquire);
     }
@@ -197,6 +197,7 @@ private:
     std::atomic<int> away_{0};  // helpers that are not through with the job
     std::atomic<int> arrived_{0};
     std::vector<Share> shares_;
+    std::chrono::microseconds patience_{0};  // of a thread that waits, before it sleeps
     std::atomic<std::uint64_t> turn_{0};
     std::atomic<bool> failed_{false};
     std::mutex failing_;
