@@ -18,12 +18,12 @@
 #include "block_control.hpp"
 #include "curvature_merge.hpp"
 #include "curvature_net.hpp"
+#include "prediction_error.hpp"
 
 namespace symsgd {
 
 namespace {
 
-constexpr std::int64_t probe_rows = 256, probe_entries = 65536;  // that errors are measured by, at most
 constexpr double small_scale = 2e-3;  // a model's scale is made 1 again from here on, long before a block would do so
 constexpr double strong_decay = 0.5;  // what is left of a weight after a round that no merge can wait for
 
@@ -88,7 +88,7 @@ private:
     template <class State>
     void archive(State& state, bool seated) {
         state(rows_done_, estimates_, round_number_, norms_known_, control_);
-        if (seated) state(next_spectrum_, level_rows_, cold_, together_, probe_, net_, merge_);
+        if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
     }
 
     // ---- what comes next, decided by one thread at the end of what came before
@@ -388,17 +388,12 @@ private:
 
     // ---- the check of a merge
 
-    struct Compared {
-        double changed = 0.0, sum = 0.0, squares = 0.0;  // Σ (p_again − p_merged)², Σ p_merged, Σ p_merged²
-    };
-
     struct Check {
         std::unique_ptr<Model<V>> model;  // where the last block of the round should have started, then where it ends
         Piece piece;
         std::int64_t reach = 0;  // the features that are compared: those that were merged
         int blocks = 0;
         bool pending = false;
-        std::vector<std::vector<Compared>> parts = std::vector<std::vector<Compared>>(16);  // of the probe, by class
         double error = 0.0;
     };
 
@@ -420,60 +415,16 @@ private:
             stop_ = true;
             return;
         }
-        for (std::size_t part = 0; part < check_.parts.size(); ++part) compare(work, part);
-        sum_up_check(work);
+        for (std::int64_t part = 0; part < error_.parts; ++part) compare(work, part);
+        sum_up_check();
     }
 
-    // The predictions of a part of the probe.
-    void compare(Workspace<Rows>& work, std::size_t part) {
-        const ModelView<V> ended = check_.model->view(), merged = work.model.view();
-        std::vector<Compared>& compared = check_.parts[part];
-        compared.assign(static_cast<std::size_t>(merged.classes), {});
-        for (int c = 0; c < merged.classes; ++c) {
-            const Lane &now = merged.lanes[c], &then = ended.lanes[c];
-            Compared& own = compared[static_cast<std::size_t>(c)];
-            for (std::size_t i = part; i < probe_.size(); i += check_.parts.size()) {
-                double whole = 0.0, changed = 0.0;
-                for_entries(work.rows, probe_[i], [&](std::int64_t feature, V x) {
-                    const std::int64_t at = feature * merged.stride + c;
-                    const double weight = static_cast<double>(merged.weights[at]) * now.scale;
-                    whole += static_cast<double>(x) * weight;
-                    if (feature < check_.reach)
-                        changed +=
-                            static_cast<double>(x) * (static_cast<double>(ended.weights[at]) * then.scale - weight);
-                });
-                whole += now.intercept;
-                changed += then.intercept - now.intercept;
-                own.changed += changed * changed;
-                own.sum += whole;
-                own.squares += whole * whole;
-            }
-        }
+    void compare(Workspace<Rows>& work, std::int64_t part) {
+        error_.compare(work.rows, work.model.view(), check_.model->view(), check_.reach, part);
     }
 
-    void sum_up_check(const Workspace<Rows>& work) {
-        double changed = 0.0, spread = 0.0;
-        for (std::size_t c = 0; c < work.model.lanes().size(); ++c) {
-            Compared all;
-            for (const std::vector<Compared>& part : check_.parts) {
-                all.changed += part[c].changed;
-                all.sum += part[c].sum;
-                all.squares += part[c].squares;
-            }
-            changed += all.changed;
-            spread += spread_of(all.sum, all.squares);
-        }
-        // blocks before the last are off by less, as they started from less far behind, and independently of it
-        check_.error = relative(changed, spread) * std::sqrt(0.5 * static_cast<double>(check_.blocks));
-    }
-
-    // where all predictions are alike, their size is what there is to compare with
-    double spread_of(double sum, double squares) const {
-        return std::max(squares - sum * sum / static_cast<double>(probe_.size()), 1e-4 * squares);
-    }
-    static double relative(double changed, double spread) {
-        return changed > 0.0 || !(changed <= 0.0) ? std::sqrt(changed / spread) : 0.0;
-    }
+    // Blocks before the last are off by less, as they started from less far behind, and independently of it.
+    void sum_up_check() { check_.error = error_.compared() * std::sqrt(0.5 * static_cast<double>(check_.blocks)); }
 
     void judge_check() {
         check_.pending = false;
@@ -489,12 +440,11 @@ private:
             if (train(work, *check_.model, check_.piece, rule_, stopped) < check_.piece.rows) stop_ = true;
         });
         member.phase(
-            static_cast<std::int64_t>(check_.parts.size()),
-            [&](std::int64_t part) { compare(work, static_cast<std::size_t>(part)); },
+            error_.parts, [&](std::int64_t part) { compare(work, part); },
             [&] {
                 halted_ = stop_;
                 if (halted_) return end_round(work);
-                sum_up_check(work);
+                sum_up_check();
                 judge_check();
                 if (check_.error <= control_.undone_above()) return end_round(work);
                 restore(work, reach_ == work.rows.features);
@@ -588,21 +538,12 @@ private:
     void judge_sweep(const Workspace<Rows>& work) {
         ++sweeps_of_round_;
         ++sweeps_;
-        double changed = 0.0, spread = 0.0;
-        for (int c = 0; c < work.model.classes(); ++c) {
-            double sum = 0.0, squares = 0.0;
-            for (const std::int64_t row : probe_) {
-                const auto lane = static_cast<std::size_t>(c);
-                const double now = score(work.rows, row, next_.data() + c, merge_.stride()) + next_intercepts_[lane];
-                const double before = score(work.rows, row, last_.data() + c, merge_.stride()) + last_intercepts_[lane];
-                changed += (now - before) * (now - before);
-                sum += now;
-                squares += now * now;
-            }
-            spread += spread_of(sum, squares);
-        }
         if (sweeps_of_round_ == 1) {
-            const double error = relative(changed, spread);
+            const double error = error_.of(work.model.classes(), [&](std::int64_t row, int c) {
+                const auto lane = static_cast<std::size_t>(c);
+                return std::pair(score(work.rows, row, last_.data() + c, merge_.stride()) + last_intercepts_[lane],
+                                 score(work.rows, row, next_.data() + c, merge_.stride()) + next_intercepts_[lane]);
+            });
             errors_ += std::isfinite(error) ? error : 1.0;
             ++checks_;
         }
@@ -718,7 +659,7 @@ private:
             watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_}) : nullptr;
         for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_}) intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
-        probe_ = spread_rows(order_, std::clamp<std::int64_t>(probe_entries / mean_entries(work), 64, probe_rows), 3);
+        error_.begin(work.rows, order_);
         net_parts_.assign(static_cast<std::size_t>(width_), 0.0);
         net_.begin(work, order_);
         waiting_ = together_ = in_step_ = false;
@@ -812,7 +753,7 @@ private:
     std::vector<double> next_intercepts_, last_intercepts_, start_intercepts_;
     std::vector<double> next_sums_;  // what the round adds to the sums of intercepts
 
-    std::vector<std::int64_t> probe_;
+    PredictionError<Rows> error_;
     std::vector<double> net_parts_;
     bool to_be_judged_ = false, harmed_ = false;
     std::int64_t round_rows_ = 0, round_merges_ = 0;
