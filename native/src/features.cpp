@@ -37,7 +37,7 @@ std::int64_t FeatureOrder::in_share(double share) const {
 
 template <class V, class I>
 RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads)
-    : index_(static_cast<std::size_t>(rows.start[rows.rows]), Uninitialised{}), view_(rows) {
+    : index_(static_cast<std::size_t>(rows.start[rows.rows]), Streamed{}), view_(rows) {
     const auto features = static_cast<std::size_t>(rows.features);
     std::vector<std::int32_t> place(features);
     for (std::size_t i = 0; i < features; ++i)

@@ -15,6 +15,7 @@
 namespace symsgd {
 
 struct Uninitialised {};  // for arrays that their first user fills, and so brings near the core it runs on
+struct Streamed {};       // the same, read in order: small pages will do, and the system has them at hand
 
 template <class T>
 class Array {
@@ -26,13 +27,23 @@ public:
         for (std::size_t i = 0; i < size; ++i) data_[i] = T{};
     }
 
-    Array(std::size_t size, Uninitialised) : size_(size) {
+    Array(std::size_t size, Uninitialised) : Array(size, true) {}
+    Array(std::size_t size, Streamed) : Array(size, false) {}
+
+    T* data() { return data_.get(); }
+    const T* data() const { return data_.get(); }
+    std::size_t size() const { return size_; }
+    T& operator[](std::size_t i) { return data_[i]; }
+    const T& operator[](std::size_t i) const { return data_[i]; }
+
+private:
+    Array(std::size_t size, bool huge_pages) : size_(size) {
         if (size == 0) return;
         constexpr std::size_t line = 64;
         constexpr std::size_t huge = std::size_t{2} << 20;
         if (size > (SIZE_MAX - huge) / sizeof(T)) throw std::bad_alloc();
         const std::size_t bytes = size * sizeof(T);
-        const std::size_t alignment = bytes >= huge ? huge : line;
+        const std::size_t alignment = huge_pages && bytes >= huge ? huge : line;
         const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
         void* memory = std::aligned_alloc(alignment, rounded);
         if (memory == nullptr) throw std::bad_alloc();
@@ -42,13 +53,6 @@ public:
         data_.reset(static_cast<T*>(memory));
     }
 
-    T* data() { return data_.get(); }
-    const T* data() const { return data_.get(); }
-    std::size_t size() const { return size_; }
-    T& operator[](std::size_t i) { return data_[i]; }
-    const T& operator[](std::size_t i) const { return data_[i]; }
-
-private:
     struct Free {
         void operator()(T* memory) const { std::free(memory); }
     };
