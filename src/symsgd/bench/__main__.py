@@ -1,4 +1,4 @@
-"""`python -m symsgd.bench`."""
+"""`python -m symsgd.bench`: the benchmarks of one table each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from symsgd.bench import (
+from symsgd.bench import environment
+from symsgd.bench.single import (
     bandwidth,
     curvature,
     fidelity,
     growth,
-    machine,
     memory,
     parsing,
     sequential,
@@ -41,7 +41,7 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     console = Console(width=140)
-    console.print(machine.describe())
+    console.print(environment.describe())
     for name in arguments.names or BENCHMARKS:
         if name == "sequential":
             sequential.run(console, arguments.data_dir, arguments.repeats)

@@ -14,7 +14,7 @@ from rich.table import Table
 from sklearn.metrics import log_loss, roc_auc_score
 
 import symsgd
-from symsgd.bench import machine
+from symsgd.bench import environment
 from symsgd.combiners import Curvature
 from symsgd.data import Twin, twin
 from symsgd.strategies import Async, Hogwild, MapReduce, Sequential
@@ -76,7 +76,7 @@ def contestants() -> list[Contestant]:
 def main(scale: float = 0.1) -> None:
     """Prints the table and what to make of it."""
     console = Console()
-    console.print(f"{machine.describe()}\n", soft_wrap=True)
+    console.print(f"{environment.describe()}\n", soft_wrap=True)
     console.print("Making a twin of RCV1 (news articles as bags of words, two classes) …")
     data = twin("rcv1", scale)
     console.print(

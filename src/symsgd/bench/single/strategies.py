@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 import symsgd
 from symsgd.bench.datasets import Dataset, load
-from symsgd.bench.systems import ALPHA, STEP_SIZE, VowpalWabbit
+from symsgd.bench.single.systems import ALPHA, STEP_SIZE, VowpalWabbit
 from symsgd.combiners import Projected
 from symsgd.penalties import L2
 from symsgd.schedules import Constant

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from symsgd.bench.datasets import load
-from symsgd.bench.systems import ScikitLearn, Symsgd, SymsgdFull, System, VowpalWabbit
+from symsgd.bench.single.systems import ScikitLearn, Symsgd, SymsgdFull, System, VowpalWabbit
 
 SPARSE = ("imdb", "nycflights13_ctr39", "nycflights13_x2", "kdd99", "rcv1 twin")
 OTHERS = ("mnist_rff", "mnist10")

@@ -79,7 +79,7 @@ def run(console: Console, repeats: int = 5) -> None:
 
 
 def _in_a_process(way: str, path: Path, strategy: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "symsgd.bench.stores", way, str(path), strategy]
+    command = [sys.executable, "-m", "symsgd.bench.single.stores", way, str(path), strategy]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     measured: dict[str, float] = json.loads(printed)
     return measured

@@ -20,8 +20,8 @@ from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
 import symsgd
-from symsgd.bench import gpu
 from symsgd.bench.datasets import Dataset, load
+from symsgd.bench.systems import pytorch as gpu
 from symsgd.combiners import Curvature
 from symsgd.penalties import L2
 from symsgd.schedules import Constant

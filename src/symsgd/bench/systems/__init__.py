@@ -1,0 +1,1 @@
+"""Systems under test, one a file: ours, and what people use today."""
