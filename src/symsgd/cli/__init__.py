@@ -11,7 +11,7 @@ from importlib import import_module
 
 import click
 
-COMMANDS = ("train", "predict", "evaluate", "tune", "inspect", "convert", "twin", "spectrum", "completion")
+COMMANDS = ("train", "predict", "evaluate", "tune", "inspect", "convert", "twin", "spectrum", "bench", "completion")
 
 
 class Commands(click.Group):
