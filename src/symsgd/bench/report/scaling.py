@@ -52,8 +52,8 @@ def _growth(rows: Sequence[Row]) -> list[Table | Chart]:
             seconds, per_nonzero = least(same, "pass_seconds"), least(same, "ns_per_nonzero")
             lines.append([
                 *(number(first.settings[name], ",d") for name in GROWTH), Cell(first.system),
-                number(first.threads, "d"), number(None if seconds is None else 1e3 * seconds, ".3g"), number(per_nonzero, ".3g"),
-                number(least(same, "alone"), ".0%"), Cell(first.reason),
+                number(first.threads, "d"), number(None if seconds is None else 1e3 * seconds, ".3g"),
+                number(per_nonzero, ".3g"), number(least(same, "alone"), ".0%"), Cell(first.reason),
             ])  # fmt: skip
         columns = (
             "rows", "features", "nonzeros a row", "system", "threads", "ms a pass", "ns a nonzero", "rows alone", "",

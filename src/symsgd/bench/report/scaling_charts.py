@@ -27,8 +27,8 @@ def growth(rows: Sequence[Row]) -> Chart:
                 points = _points(each, part)
                 ideal = ideal or points
                 place.plot(*zip(*points, strict=True), label=system, **line_of(system, theme))
-            begin, first = ideal[0]
-            level = [first if part == "features" else first * value / begin for value, _ in ideal]
+            end, last = ideal[-1]  # where what a row costs by itself counts least
+            level = [ideal[0][1] if part == "features" else last * value / end for value, _ in ideal]
             place.plot(
                 [value for value, _ in ideal], level, color=SURFACES[theme].faint, linestyle=IDEAL, label="ideal"
             )  # fmt: skip
