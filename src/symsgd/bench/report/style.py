@@ -7,6 +7,7 @@ them as they do) and stand out from the page; lines differ in their markers too.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Surface:
-    """What is drawn on, and what is written with. As in page.css."""
+    """The colours of a theme: what is drawn on, and what is written with. The page takes them from here too."""
 
     page: str
+    around: str
     ink: str
     faint: str
     grid: str
+    accent: str
+    good: str
+    bad: str
 
 
 SURFACES: dict[Theme, Surface] = {
-    "light": Surface(page="#ffffff", ink="#1c2430", faint="#5a6472", grid="#dfe4ea"),
-    "dark": Surface(page="#161b22", ink="#e8edf3", faint="#9fabb9", grid="#2c3541"),
+    "light": Surface(
+        page="#ffffff",
+        around="#f4f6f9",
+        ink="#1c2430",
+        faint="#566070",
+        grid="#dde3ea",
+        accent="#1257c2",
+        good="#0b6b3a",
+        bad="#a83208",
+    ),
+    "dark": Surface(
+        page="#161b22",
+        around="#0e1218",
+        ink="#e6ebf1",
+        faint="#9fabb9",
+        grid="#2c3541",
+        accent="#6aa9ff",
+        good="#5fd68f",
+        bad="#ff9d73",
+    ),
 }
 
 
@@ -112,7 +135,7 @@ def line_of(system: str, theme: Theme) -> dict[str, Any]:
     }
 
 
-def settings(theme: Theme) -> dict[str, Any]:
+def settings(theme: Theme) -> Any:
     """matplotlib's settings for a theme; they count when things are drawn and when a figure is saved."""
     surface = SURFACES[theme]
     return {
@@ -120,6 +143,12 @@ def settings(theme: Theme) -> dict[str, Any]:
         "font.sans-serif": ["DejaVu Sans"],
         "font.size": 10.0,
         "text.color": surface.ink,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.titlecolor": surface.ink,
+        "axes.labelcolor": surface.ink,
+        "lines.linewidth": 1.8,
+        "lines.markersize": 6.5,
         "svg.fonttype": "none",
         "svg.hashsalt": "symsgd",  # the same figure gives the same file
     }
@@ -167,8 +196,11 @@ def legend(made: Figure, theme: Theme, columns: int | None = None) -> None:
             entries.setdefault(label, handle)
     if not entries:
         return
-    wide = columns or max(1, min(len(entries), int(made.get_figwidth() / 1.7)))
+    if columns is None:  # as many as there is room for, in lines of about the same length
+        longest = max(map(len, entries))
+        room = max(1, int(made.get_figwidth() / (0.75 + 0.075 * longest)))
+        columns = math.ceil(len(entries) / math.ceil(len(entries) / room))
     made.legend(
-        list(entries.values()), list(entries), loc="outside lower center", ncols=wide, frameon=False,
+        list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False,
         labelcolor=SURFACES[theme].ink, fontsize=9, handlelength=2.2, columnspacing=1.6,
     )  # fmt: skip
