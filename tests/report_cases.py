@@ -33,11 +33,15 @@ def records(run: Run, rows: Iterable[Row]) -> list[Record]:
     return [Record(run, row) for row in rows]
 
 
+def row_of(system: str = "auto", *, reason: str = "", threads: int = 1, repeat: int = 0, **measures: float) -> Row:
+    return Row("quick", "speed", "rcv1 twin", system, threads, repeat=repeat, measures=measures, reason=reason)
+
+
 def rows_with_noise(
     seed: int, noise: float, repeats: int = 3, factor: Callable[[Row], float] = lambda row: 1.0
 ) -> list[Row]:
-    """Every system on every set at every number of threads. Times scatter by ``noise``, upwards at times by more;
-    ``factor`` is what a row is slower by."""
+    """Every system on every set at every number of threads. Times scatter by ``noise``, and one in fifty by more if it
+    is not the only one of its kind; ``factor`` is what a row is slower by."""
     rng = np.random.default_rng(seed)
     rows = []
     for repeat in range(repeats):
@@ -48,7 +52,7 @@ def rows_with_noise(
             row = Row(
                 "quick", "speed", data, system, threads, repeat=repeat, settings={"passes": 10, "block_size": 200}
             )
-            busy = 1 + (0.5 * rng.random() if rng.random() < 0.02 else 0)
+            busy = 1 + (0.5 * rng.random() if repeats > 1 and rng.random() < 0.02 else 0)
             seconds = (0.02 + 0.013 * at) / threads * factor(row) * math.exp(noise * rng.standard_normal()) * busy
             measures = {"seconds": seconds, "auc": auc}
             rows.append(Row(**vars(row) | {"measures": measures}))

@@ -144,6 +144,8 @@ def _measures(
         better = None if higher is None else (difference > 0) == higher
         centres = pair.centres
         detail = _difference(pair.kind, difference, noise)
+        if pair.kind != "value" and min(len(pair.before), len(pair.after)) == 1:
+            detail += "; measured once, so that it may have been a busy moment"
         found.append(Change("measure", names[key], measure, *centres, noise, better, detail))
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from symsgd.bench.report.base import Cell, Chart, Section, Table
 from symsgd.bench.report.figures import FOLDER
+from symsgd.bench.report.pieces import slug
 from symsgd.files import written_whole
 
 MARKS = {True: " ✓", False: " ✗", None: ""}
@@ -16,11 +17,12 @@ MARKS = {True: " ✓", False: " ✗", None: ""}
 def as_markdown(sections: Sequence[Section], figures: str | None = None) -> str:
     """``figures`` is the folder of the charts' files as seen from the text; without it charts are left out."""
     parts: list[str] = []
+    taken: set[str] = set()
     for section in sections:
         parts += [f"## {section.title}", section.text.strip()]
         parts.append("\n".join(f"    {line}" for line in section.command.splitlines()))
         for item in section.items:
-            parts += _table(item) if isinstance(item, Table) else _chart(item, figures)
+            parts += _table(item) if isinstance(item, Table) else _chart(item, figures, taken)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -45,8 +47,9 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _chart(chart: Chart, figures: str | None) -> list[str]:
-    return [] if figures is None else [f"![{_escaped(chart.text or chart.title)}]({figures}/{chart.name}.svg)"]
+def _chart(chart: Chart, figures: str | None, taken: set[str]) -> list[str]:
+    name = slug(chart.name, taken)  # as the page has named its files
+    return [] if figures is None else [f"![{_escaped(chart.text or chart.title)}]({figures}/{name}.svg)"]
 
 
 def _escaped(text: str) -> str:

@@ -29,6 +29,7 @@ def write_report(
     changes: Sequence[Change],
 ) -> Path:
     """Writes report.html and the figures; returns the path of the page. Without matplotlib it has tables alone."""
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
     text = page(folder, shown, newest, before, changes)
     with written_whole(path) as file:
@@ -99,6 +100,7 @@ def _run(newest: Sequence[Record]) -> str:
     run, rows = newest[0].run, [record.row for record in newest]
     here = run.environment
     without = sum(bool(row.reason) for row in rows)
+    giving = "gives" if without == 1 else "give"
     facts = [
         ("Machine", here.machine),
         ("Instruction set", here.instruction_set),
@@ -107,7 +109,7 @@ def _run(newest: Sequence[Record]) -> str:
         ("Versions", ", ".join(f"{name} {own}" for name, own in here.versions.items())),
         ("Commit", here.commit),
         ("Size", run.size),
-        ("Rows", f"{len(rows)}, of which {without} give a reason instead of a number" if without else f"{len(rows)}"),
+        ("Rows", f"{len(rows)}" + f", of which {without} {giving} a reason instead of a number" * bool(without)),
         ("Name", run.name),
     ]
     return f'<section id="run"><h2>The run</h2>{pieces.command(run.command)}{pieces.facts(facts)}</section>'
