@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from symsgd.bench.compare import Change, compare, previous
+from symsgd.bench.compare import Change, compare, previous, summary
 from symsgd.bench.protocols import find
 from symsgd.bench.protocols.base import Size, Surroundings
 from symsgd.bench.records import FILE_NAME, Journal, Record, Row, Run, read, runs_of
@@ -45,11 +45,13 @@ class Choices:
 
 @dataclass(frozen=True)
 class Written:
-    """The page, the file of results, what the page shows, and what has changed since the run before."""
+    """The page, the file of results, what the page shows, and what has changed since the run before: in a sentence,
+    and one by one."""
 
     page: Path
     results: Path
     shown: Sequence[Section]
+    summary: str
     changes: Sequence[Change]
 
 
@@ -82,7 +84,7 @@ def report(folder: Path, others: Sequence[Record] | None) -> Written:
     changes = [] if before is None else compare(before, newest)
     shown = sections(records)
     page = write_report(folder, shown, newest, before, changes)
-    return Written(page, folder / FILE_NAME, shown, changes)
+    return Written(page, folder / FILE_NAME, shown, summary(before, newest, changes), changes)
 
 
 def _in_words(row: Row) -> str:
