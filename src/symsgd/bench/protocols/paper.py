@@ -93,6 +93,7 @@ class Paper(Protocol):
             scales={"rcv1": 0.1},
             steps={"log_loss": Steps(-1, 0), "squared_error": Steps(-2, -1)},
             ks=(7,),
+            singular_blocks=(64, 128, 256),
         ),
         "tiny": PaperPlan(
             sets=("rcv1 twin",),

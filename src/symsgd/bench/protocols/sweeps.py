@@ -17,6 +17,7 @@ from sklearn.metrics import roc_auc_score
 from symsgd.bench.datasets import Dataset
 from symsgd.bench.systems.base import Model, Task
 from symsgd.bench.systems.ours import Symsgd
+from symsgd.combiners import Curvature
 from symsgd.errors import DivergenceError
 from symsgd.schedules import Constant
 from symsgd.strategies import Strategy
@@ -33,13 +34,14 @@ MOST_BEYOND = 6  # step sizes that are tried beyond the ones planned
 class Trained:
     """What a training came to: model, seconds of all passes and held-out AUC, or the reason why there are none.
 
-    ``alone`` is the share of rows that one thread trained because no block was merged well enough.
+    ``alone`` is the share of rows that one thread trained because no block was merged well enough; None where that
+    never happens.
     """
 
     model: Model | None = None
     seconds: float = 0.0
     auc: float = 0.0
-    alone: float = 0.0
+    alone: float | None = None
     reason: str = ""
 
     def difference(self, sequential: Trained) -> float:
@@ -61,14 +63,14 @@ class Trained:
         """What a row says of it; nothing if it failed."""
         if self.reason:
             return {}
-        return {
+        found = {
             "seconds": self.seconds,
             "auc": self.auc,
             "difference": self.difference(sequential),
             "holds": float(self.holds(sequential)),
             "distance": self.distance(sequential),
-            "alone": self.alone,
         }
+        return found if self.alone is None else {**found, "alone": self.alone}
 
 
 def train(task: Task, strategy: Strategy, step_size: float, n_passes: int) -> Trained:
@@ -88,7 +90,8 @@ def train(task: Task, strategy: Strategy, step_size: float, n_passes: int) -> Tr
         return Trained(reason="diverges: its predictions are infinite")
     seconds = math.fsum(record.seconds for record in system.result.passes)
     auc = float(roc_auc_score(np.asarray(task.data.y_test) > 0, decision))
-    return Trained(model, seconds, auc, _share_alone(system.result))
+    merged = isinstance(getattr(strategy, "combiner", None), Curvature)
+    return Trained(model, seconds, auc, _share_alone(system.result) if merged else None)
 
 
 def _share_alone(result: Result) -> float:
