@@ -69,7 +69,8 @@ def sections(records: Sequence[Record]) -> list[Section]:
             "Over the sequential loop of the same kernels, run in the same turns: the mean of its seconds over the "
             "mean of the system's. The step size is the best of the sequential run; block size and k are those of the "
             "fastest configuration at the most threads whose AUC differs from the sequential one by less than 1e-4, "
-            "or of the nearest where none does.",
+            "or of the nearest where none does. Lines through points are the span of the repeats; a point is hollow "
+            "where one of them does not hold that AUC.",
             command,
             [*charts_of_speedups(rows), *_speedup_table(rows), *_configuration_table(rows)],
         ),
