@@ -11,7 +11,6 @@ from symsgd.bench import environment
 from symsgd.bench.single import (
     bandwidth,
     curvature,
-    fidelity,
     growth,
     memory,
     parsing,
@@ -23,7 +22,7 @@ from symsgd.bench.single import (
 )
 
 BENCHMARKS = (
-    "sequential", "memory", "bandwidth", "growth", "strategies", "fidelity", "curvature", "speedup", "parsing",
+    "sequential", "memory", "bandwidth", "growth", "strategies", "curvature", "speedup", "parsing",
     "tables", "stores",
 )  # fmt: skip
 
@@ -52,8 +51,6 @@ def main() -> None:
         elif name == "strategies":
             threads = tuple(arguments.threads) if arguments.threads else None
             strategies.run(console, arguments.data_dir, arguments.repeats, threads)
-        elif name == "fidelity":
-            fidelity.run(console, arguments.data_dir)
         elif name == "curvature":
             curvature.run(console, arguments.data_dir, arguments.sets)
         elif name == "speedup":

@@ -72,7 +72,7 @@ def run(
     threads: Sequence[int] | None = None,
     names: Sequence[str] | None = None,
 ) -> None:
-    if gpu.reason_against() is not None:
+    if gpu.reason_against():
         console.print(f"GPU: skipped: {gpu.reason_against()}")
     table = Table(title="Logistic loss, set-up counted; times faster than the sequential loop")
     for column in ("data set", "threads", "", "ms a pass", "times sequential", "AUC", "distance", "block", "alone"):
@@ -82,8 +82,8 @@ def run(
         if data.reason:
             table.add_row(name, "", f"skipped: {data.reason}")
             continue
-        for batch in gpu.BATCHES if gpu.reason_against() is None else ():
-            table.add_row(f"{name}, {LEAST_PASSES} passes", "", *gpu_cells(data, batch))
+        for cells in gpu_cells(data) if not gpu.reason_against() else ():
+            table.add_row(f"{name}, {LEAST_PASSES} passes", "", *cells)
         once = train(data, Sequential(), 1, LEAST_PASSES)[1] / LEAST_PASSES
         n_passes = max(LEAST_PASSES, math.ceil(LEAST_SECONDS / once))
         for n_threads in threads or (available_cores(),):
@@ -104,14 +104,19 @@ def run(
     console.print(table)
 
 
-def gpu_cells(data: Dataset, batch: int) -> list[str]:
-    """What it is, ms a pass, nothing to compare with, AUC."""
-    label = f"GPU, PyTorch, batches of {batch:,}"
-    trained = gpu.train_apart(data.X, np.asarray(data.y) > 0, STEP_SIZES[data.name], ALPHA, batch, LEAST_PASSES)
-    if trained.reason:
-        return [f"{label}: {trained.reason}"]
-    auc = roc_auc_score(np.asarray(data.y_test) > 0, data.X_test @ trained.coef)
-    return [label, f"{1e3 * trained.seconds / LEAST_PASSES:.1f}", "", f"{auc:.5f}"]
+def gpu_cells(data: Dataset) -> list[list[str]]:
+    """What it is, ms a pass, nothing to compare with, AUC: for each size of batches."""
+    found = []
+    positive = np.asarray(data.y) > 0
+    each = gpu.train_apart(data.X, positive, STEP_SIZES[data.name], ALPHA, gpu.BATCHES, LEAST_PASSES)
+    for batch, trained in zip(gpu.BATCHES, each, strict=True):
+        label = f"GPU, PyTorch, batches of {batch:,}"
+        if trained.reason:
+            found.append([f"{label}: {trained.reason}"])
+            continue
+        auc = roc_auc_score(np.asarray(data.y_test) > 0, data.X_test @ trained.coef)
+        found.append([label, f"{1e3 * trained.seconds / LEAST_PASSES:.1f}", "", f"{auc:.5f}"])
+    return found
 
 
 def _closeness(data: Dataset, result: Result, sequential: Result) -> list[str]:
