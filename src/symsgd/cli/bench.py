@@ -42,6 +42,8 @@ class Names(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 )
 @click.option("--data-dir", type=click.Path(exists=True, file_okay=False), help="Real sets: a folder with realdata.py.")
 @click.option("--sets", type=Names(), help="Data sets, separated by commas: 'rcv1 twin', a9a, names in --data-dir.")
+@click.option("--systems", type=Names(), help="Of peers: those to run, separated by commas.")
+@click.option("--parts", type=Names(), help="Of scaling: rows, nonzeros, features, threads, memory, GPU.")
 @click.option("--threads", type=Numbers(whole=True), help="Numbers of threads, as 1,2,4.  [default: up to all cores]")
 @click.option("--repeats", type=click.IntRange(min=1), help="Runs of each thing that is timed.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of order and samples.")
@@ -50,8 +52,8 @@ class Names(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 @with_output
 def command(
     protocol: str, out: str, size: str | None, data_dir: str | None, sets: tuple[str, ...] | None,
-    threads: list[int] | None, repeats: int | None, seed: int, against: str | None, markdown: str | None,
-    output: Output,
+    systems: tuple[str, ...] | None, parts: tuple[str, ...] | None, threads: list[int] | None, repeats: int | None,
+    seed: int, against: str | None, markdown: str | None, output: Output,
 ) -> None:  # fmt: skip
     """Measure, and write a report: one page that needs no network, with tables that sort and figures.
 
@@ -83,6 +85,8 @@ def command(
             size=size or ("quick" if protocol == "quick" else "reduced"),  # type: ignore[arg-type]
             data_dir=None if data_dir is None else Path(data_dir),
             sets=sets,
+            systems=systems,
+            parts=parts,
             threads=None if threads is None else tuple(threads),
             repeats=repeats,
             seed=seed,
