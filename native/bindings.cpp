@@ -453,10 +453,10 @@ NB_MODULE(_core, m) {
                double positive, const std::optional<AnyArray>& sample_weight, std::vector<double> positive_weight,
                std::vector<double> negative_weight, const std::string& loss, double loss_parameter,
                const std::string& penalty, double l2, double l1, const std::string& schedule, double step_size,
-               double power, double schedule_alpha, bool fit_intercept, double intercept_decay, bool one_class,
-               double intercept_pull, double average_from, bool track_norms, bool repeats, bool soft_curvature,
-               const StrategySpec& strategy, const std::string& order, std::uint32_t seed,
-               const std::optional<Bytes>& held_out, double t, bool mapped, std::int64_t memory) {
+               double power, double schedule_alpha, double schedule_first, double schedule_steps, bool fit_intercept,
+               double intercept_decay, bool one_class, double intercept_pull, double average_from, bool track_norms,
+               bool repeats, bool soft_curvature, const StrategySpec& strategy, const std::string& order,
+               std::uint32_t seed, const std::optional<Bytes>& held_out, double t, bool mapped, std::int64_t memory) {
                 TrainingSpec spec;
                 spec.targets.kind = named<TargetKind>(
                     "target", target,
@@ -479,9 +479,15 @@ NB_MODULE(_core, m) {
                                                           {{"constant", ScheduleKind::constant},
                                                            {"optimal", ScheduleKind::optimal},
                                                            {"invscaling", ScheduleKind::invscaling},
+                                                           {"linear", ScheduleKind::linear},
                                                            {"pa1", ScheduleKind::passive_aggressive1},
                                                            {"pa2", ScheduleKind::passive_aggressive2}}),
-                                      step_size, power, schedule_alpha, 0.0};
+                                      step_size,
+                                      power,
+                                      schedule_alpha,
+                                      0.0,
+                                      schedule_first,
+                                      schedule_steps};
                 if (spec.rule.schedule.kind == ScheduleKind::optimal)
                     spec.rule.schedule.t0 = optimal_start(spec.rule.loss, schedule_alpha);
                 spec.rule.fit_intercept = fit_intercept;
@@ -510,9 +516,10 @@ NB_MODULE(_core, m) {
             },
             nb::kw_only(), "rows"_a, "target"_a, "labels"_a.none(), "positive"_a, "sample_weight"_a.none(),
             "positive_weight"_a, "negative_weight"_a, "loss"_a, "loss_parameter"_a, "penalty"_a, "l2"_a, "l1"_a,
-            "schedule"_a, "step_size"_a, "power"_a, "schedule_alpha"_a, "fit_intercept"_a, "intercept_decay"_a,
-            "one_class"_a, "intercept_pull"_a, "average_from"_a, "track_norms"_a, "repeats"_a, "soft_curvature"_a,
-            "strategy"_a, "order"_a, "seed"_a, "held_out"_a.none(), "t"_a, "mapped"_a, "memory"_a)
+            "schedule"_a, "step_size"_a, "power"_a, "schedule_alpha"_a, "schedule_first"_a, "schedule_steps"_a,
+            "fit_intercept"_a, "intercept_decay"_a, "one_class"_a, "intercept_pull"_a, "average_from"_a,
+            "track_norms"_a, "repeats"_a, "soft_curvature"_a, "strategy"_a, "order"_a, "seed"_a, "held_out"_a.none(),
+            "t"_a, "mapped"_a, "memory"_a)
         .def("run_pass", &PyTraining::run_pass)
         .def("keep_classes", &PyTraining::keep_classes, "classes"_a)
         .def("set_step_size", &PyTraining::set_step_size, "c"_a, "step_size"_a)

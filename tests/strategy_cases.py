@@ -42,7 +42,12 @@ PENALTIES = [
     penalties.ElasticNet(0.04, l1_ratio=0.2),
     penalties.Lasso(0.005),
 ]
-SCHEDULES = [schedules.Constant(0.15), schedules.InvScaling(0.3, power=0.3), schedules.Optimal(0.8)]
+SCHEDULES = [
+    schedules.Constant(0.15),
+    schedules.InvScaling(0.3, power=0.3),
+    schedules.Optimal(0.8),
+    schedules.Linear(0.2, 400),
+]
 PASSIVE_AGGRESSIVE = [schedules.PassiveAggressive1(0.3), schedules.PassiveAggressive2(0.4)]
 
 IN_ROUNDS: dict[str, Strategy] = {

@@ -430,6 +430,9 @@ def test_step_sizes(schedule: Any, step_size: float) -> None:
     [
         (lambda: schedules.Optimal(0), "alpha"),
         (lambda: schedules.InvScaling(0.1, power=math.nan), "power"),
+        (lambda: schedules.Linear(-1.0), "step_size"),
+        (lambda: schedules.Linear(n_steps=0.5), "n_steps"),
+        (lambda: schedules.Linear(first=0), "first"),
         (lambda: penalties.L2(-1), "alpha"),
         (lambda: penalties.L1(math.inf), "alpha"),
         (lambda: penalties.Lasso(math.nan), "alpha"),

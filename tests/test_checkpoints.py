@@ -77,6 +77,7 @@ CASES: dict[str, dict[str, Any]] = {
     "lasso": {"strategy": "sequential", "penalty": penalties.Lasso(1e-4)},
     "averages": {"strategy": "sequential", "average": True},
     "adaptive": {"strategy": "sequential", "schedule": schedules.Adaptive(0.5), "tol": 1e-2, "patience": 1},
+    "linear": {"strategy": "sequential", "schedule": "linear"},
     "classes": {"strategy": "sequential", "classes": 5, "tol": 1e-3, "patience": 1},
     "early stopping": {"strategy": "sequential", "early_stopping": EarlyStopping(held_out), "tol": 1e-3, "patience": 2},
     "dense": {"strategy": "sequential", "dense": True},
@@ -88,6 +89,7 @@ CASES: dict[str, dict[str, Any]] = {
     "curvature, blocks given": {"strategy": MapReduce(Curvature(), block_size=64), "n_threads": 2},
     "curvature, hinge": {"strategy": MapReduce(Curvature(), block_size="auto"), "n_threads": 2, "loss": "hinge"},
     "curvature, swept": {"strategy": MapReduce(Curvature(refine=1), block_size=64), "n_threads": 3},
+    "curvature, linear": {"strategy": MapReduce(Curvature(), block_size="auto"), "n_threads": 2, "schedule": "linear"},
     "curvature, averages": {"strategy": MapReduce(Curvature(), block_size=64), "n_threads": 2, "average": True},
     "curvature, l1": {
         "strategy": MapReduce(Curvature(), block_size=64), "n_threads": 2, "penalty": penalties.L1(1e-5)

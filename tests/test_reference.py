@@ -502,6 +502,10 @@ def test_step_sizes() -> None:
     loss = losses.Hinge()
     assert reference.step_size(schedules.Constant(0.3), loss, 9.0) == 0.3
     assert reference.step_size(schedules.InvScaling(0.3, power=0.5), loss, 9.0) == pytest.approx(0.1)
+    line = schedules.Linear(0.3, n_steps=10, first=5.0)
+    assert reference.step_size(line, loss, 5.0) == pytest.approx(0.3)
+    assert reference.step_size(line, loss, 14.0) == pytest.approx(0.03)
+    assert reference.step_size(line, loss, 16.0) == 0.0
     assert reference.step_size(schedules.Optimal(1e-4), loss, 1.0) == pytest.approx(10.0)
     assert reference.step_size(schedules.Optimal(1e-4), loss, 1001.0) == pytest.approx(1 / (1e-4 * 2000))
 

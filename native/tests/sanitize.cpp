@@ -175,7 +175,8 @@ bool makes_sense(const Case& a) {
 void vary(Case& a, std::mt19937& random) {
     const auto below = [&](unsigned n) { return random() % n; };
     const bool adagrad = a.strategy.combiner == CombinerKind::adagrad;
-    constexpr ScheduleKind schedules[] = {ScheduleKind::constant, ScheduleKind::optimal, ScheduleKind::invscaling};
+    constexpr ScheduleKind schedules[] = {ScheduleKind::constant, ScheduleKind::optimal, ScheduleKind::invscaling,
+                                          ScheduleKind::linear};
     if (!adagrad) a.schedule = schedules[below(3)];
     const bool passive = a.loss == LossKind::hinge || a.loss == LossKind::epsilon_insensitive;
     if (passive && a.penalty == PenaltyKind::none && !adagrad && below(4) == 0)

@@ -14,10 +14,12 @@ from symsgd._choices import Choice, check_number, resolve_choice
 
 @dataclass(frozen=True)
 class Loss(Choice):
-    """Base of all losses. ``margin`` losses read y as ±1, the others as a number to be predicted."""
+    """Base of all losses. ``margin`` losses read y as ±1, the others as a number to be predicted; ``most_curvature`` is
+    the most that ∂²ℓ/∂p² is, and 1 where the loss has none but jumps."""
 
     margin: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 1.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class LogLoss(Loss):
 
     name: ClassVar[str] = "log_loss"
     margin: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 0.25
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class SquaredHinge(Loss):
 
     name: ClassVar[str] = "squared_hinge"
     margin: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 2.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class ModifiedHuber(Loss):
 
     name: ClassVar[str] = "modified_huber"
     margin: ClassVar[bool] = True
+    most_curvature: ClassVar[float] = 2.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class SquaredEpsilonInsensitive(Loss):
 
     epsilon: float = 0.1
     name: ClassVar[str] = "squared_epsilon_insensitive"
+    most_curvature: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
         check_number("epsilon", self.epsilon, at_least=0.0)

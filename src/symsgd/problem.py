@@ -76,6 +76,8 @@ class Rule:
             "step_size": float(getattr(schedule, "step_size", getattr(schedule, "aggressiveness", 0.0))),
             "power": float(getattr(schedule, "power", 0.0)),
             "schedule_alpha": float(getattr(schedule, "alpha", 0.0)),
+            "schedule_first": float(getattr(schedule, "first", 1.0)),
+            "schedule_steps": float(getattr(schedule, "n_steps", None) or 1.0),
         }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from symsgd._choices import Choice, check_number, resolve_choice
 
@@ -62,6 +62,34 @@ class Adaptive(Schedule):
 
 
 @dataclass(frozen=True)
+class Linear(Schedule):
+    """``step_size`` · max(0, 1 − (t − ``first``) / ``n_steps``): falls to 0 on a straight line.
+
+    By default over all passes that `symsgd.train` is asked for, from its first step on, and from the largest step that
+    the curvature of the loss allows (:mod:`symsgd.step_sizes`): nothing is left to choose but the passes. With
+    ``n_steps`` the line goes on across calls that continue a training.
+    """
+
+    step_size: float | Literal["auto"] = "auto"
+    n_steps: float | None = None
+    first: float = 1.0
+    name: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        if self.step_size != "auto":
+            if isinstance(self.step_size, str):
+                raise ValueError(f"step_size={self.step_size!r} is not accepted; it must be 'auto' or a number > 0")
+            check_number("step_size", self.step_size, above=0.0)
+        if self.n_steps is not None:
+            check_number("n_steps", self.n_steps, at_least=1.0)
+        check_number("first", self.first, at_least=1.0)
+
+    def over(self, first: float, n_steps: float) -> Linear:
+        """Over these steps, unless it says of its own over how many."""
+        return self if self.n_steps is not None else replace(self, first=first, n_steps=n_steps)
+
+
+@dataclass(frozen=True)
 class PassiveAggressive1(Schedule):
     """min(aggressiveness, loss / ‖x‖²): PA-I of Crammer et al. 2006, for hinge and epsilon-insensitive losses."""
 
@@ -87,7 +115,7 @@ class PassiveAggressive2(Schedule):
 
 SCHEDULES: dict[str, type[Schedule]] = {
     schedule.name: schedule
-    for schedule in (Constant, Optimal, InvScaling, Adaptive, PassiveAggressive1, PassiveAggressive2)
+    for schedule in (Constant, Optimal, InvScaling, Linear, Adaptive, PassiveAggressive1, PassiveAggressive2)
 }
 
 

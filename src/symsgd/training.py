@@ -26,7 +26,8 @@ from symsgd.penalties import Penalty
 from symsgd.problem import Problem, Rule
 from symsgd.results import Result, Start, decision
 from symsgd.runs import Run, pass_by_pass
-from symsgd.schedules import Schedule
+from symsgd.schedules import Linear, Schedule
+from symsgd.step_sizes import largest_step
 from symsgd.strategies import Auto, Strategy, Work
 from symsgd.threads import available_memory, resolve_threads
 
@@ -109,6 +110,12 @@ def train(
     check_count("patience", patience)
     if tol is not None:
         check_number("tol", tol, at_least=0.0)
+        if isinstance(rule.schedule, Linear) and rule.schedule.n_steps is None:
+            raise ValueError(
+                f"tol={tol!r} does not go with schedule='linear', which comes down to 0 over all of "
+                f"n_passes={n_passes}: a training that stops before has not come down. Use tol=None, or say how many "
+                "steps: schedules.Linear(n_steps=...)"
+            )
     if init is not None:
         _check_start(init)
     if isinstance(X, Store):
@@ -133,6 +140,14 @@ def train(
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
     judge = Judge.check(data, problem, rule.loss, early_stopping, eval_set, threads)
+    decay = SPARSE_INTERCEPT_DECAY if data.sparse else 1.0
+    if isinstance(rule.schedule, Linear):
+        n_trained = data.n_rows if judge.held_out is None else int((~judge.held_out).sum())
+        line = rule.schedule.over(1.0 if init is None else float(init.t), n_passes * n_trained)
+        if line.step_size == "auto":
+            line = replace(line, step_size=largest_step(data, problem, rule.loss, decay if fit_intercept else 0.0))
+            logger.info("the first step is of size %.3g", line.step_size)
+        rule = replace(rule, schedule=line)
     in_core = chosen.native(work)
     order = _order(shuffle, data.n_rows)
     run = Run(
@@ -141,7 +156,7 @@ def train(
             **problem.native(),
             **rule.native(),
             fit_intercept=bool(fit_intercept),
-            intercept_decay=SPARSE_INTERCEPT_DECAY if data.sparse else 1.0,
+            intercept_decay=decay,
             track_norms=tol is not None and early_stopping is None,
             repeats=not data.canonical,
             soft_curvature=chosen.soft_curvature,

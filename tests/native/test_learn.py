@@ -51,6 +51,7 @@ SCHEDULES = [
     schedules.Constant(0.1),
     schedules.Optimal(0.5),
     schedules.InvScaling(0.3, power=0.4),
+    schedules.Linear(0.2, n_steps=50, first=3.0),
     schedules.Adaptive(0.05),
 ]
 PASSIVE_AGGRESSIVE = [schedules.PassiveAggressive1(0.2), schedules.PassiveAggressive2(0.3)]

@@ -69,6 +69,7 @@ def test_losses(loss: Any) -> None:
         {"schedule": schedules.InvScaling(0.1, power=0.4)},
         {"schedule": schedules.Optimal(0.02), "penalty": penalties.L2(0.02)},
         {"schedule": schedules.Adaptive(0.03)},
+        {"schedule": schedules.Linear(0.2, n_steps=700), "penalty": penalties.L2(0.02)},
         {"shuffle": False},
     ],
     ids=lambda more: "-".join(more),
@@ -100,7 +101,7 @@ def test_a_sample_is_part_of_the_rows() -> None:
 def test_sums_of_steps_are_near() -> None:
     """By Simpson's rule, but for the first steps of all, which bend most: the first block's sum is not needed."""
     X = dense_rows(3, 2)
-    for schedule in (schedules.Optimal(0.02), schedules.InvScaling(0.1, power=0.4), schedules.Constant(0.3)):
+    for schedule in (schedules.Optimal(0.02), schedules.InvScaling(0.1, power=0.4), schedules.Linear(0.3, 10**6)):
         learner = reference.make_learner(
             X, np.ones(3), loss=losses.LogLoss(), penalty=penalties.L2(0.02), schedule=schedule
         )

@@ -227,7 +227,7 @@ def test_one_thread_is_sequential(strategy: str, loss: Any, layout: str) -> None
             ALONE[strategy],
             loss=loss,
             penalty=penalty,
-            schedule=SCHEDULES[turn % 3],
+            schedule=SCHEDULES[turn % 4],
             sample_weight=weights(43),
             class_weight=(0.7, 1.6) if loss.margin and loss.name != "one_class" else None,
             average=17 if average else False,

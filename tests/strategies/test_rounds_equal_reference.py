@@ -137,7 +137,7 @@ def test_every_loss_penalty_combiner_and_layout(turn: int, loss: Any, penalty: A
         n_threads=[2, 3, 5, 16, 4][turn % 5],
         loss=loss,
         penalty=penalty,
-        schedule=SCHEDULES[turn % 3],
+        schedule=SCHEDULES[turn % 4],
         sample_weight=weights(N),
         class_weight=(0.7, 1.6) if loss.margin and loss.name != "one_class" else None,
         fit_intercept=turn % 7 != 0,

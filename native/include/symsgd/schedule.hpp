@@ -9,6 +9,7 @@ enum class ScheduleKind : std::uint8_t {
     constant,             // what the class's lane holds; "adaptive" is this, with the caller lowering it
     optimal,              // 1 / (alpha (t0 + t − 1))
     invscaling,           // step_size / t^power
+    linear,               // step_size × max(0, 1 − (t − first) / n_steps)
     passive_aggressive1,  // min(step_size, loss / |x|²)
     passive_aggressive2   // loss / (|x|² + 1 / (2 step_size))
 };
@@ -19,7 +20,14 @@ struct Schedule {
     double power = 0.25;
     double alpha = 1e-4;
     double t0 = 0.0;  // optimal: see optimal_start
+    double first = 1.0;
+    double n_steps = 1.0;
 };
+
+constexpr bool depends_on_time(const Schedule& schedule) {
+    return schedule.kind == ScheduleKind::optimal || schedule.kind == ScheduleKind::invscaling ||
+           schedule.kind == ScheduleKind::linear;
+}
 
 constexpr bool is_passive_aggressive(const Schedule& schedule) {
     return schedule.kind == ScheduleKind::passive_aggressive1 || schedule.kind == ScheduleKind::passive_aggressive2;

@@ -27,6 +27,10 @@ struct AnyLoss {};
 // A schedule's step size at step t, for those that depend on t.
 SYMSGD_INLINE double scheduled_step(const Schedule& schedule, double t) {
     if (schedule.kind == ScheduleKind::optimal) return 1.0 / (schedule.alpha * (schedule.t0 + t - 1.0));
+    if (schedule.kind == ScheduleKind::linear) {
+        const double left = 1.0 - (t - schedule.first) / schedule.n_steps;
+        return left > 0.0 ? schedule.step_size * left : 0.0;
+    }
     return schedule.step_size / __builtin_pow(t, schedule.power);
 }
 
@@ -85,7 +89,7 @@ struct Loop {
     }
 
     SYMSGD_INLINE void begin_row() {
-        if (rule.schedule.kind != ScheduleKind::optimal && rule.schedule.kind != ScheduleKind::invscaling) return;
+        if (!depends_on_time(rule.schedule)) return;
         const double step = scheduled_step(rule.schedule, model.t);
         for (int c = 0; c < classes(); ++c) lanes[c].step_size = step;
     }

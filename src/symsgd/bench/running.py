@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from symsgd.bench.compare import Change, compare, previous
+from symsgd.bench.compare import Change, compare, previous, summary
 from symsgd.bench.protocols import find
 from symsgd.bench.protocols.base import Size, Surroundings
 from symsgd.bench.records import FILE_NAME, Journal, Record, Row, Run, read, runs_of
@@ -26,9 +27,16 @@ class Choices:
     size: Size
     data_dir: Path | None = None
     sets: tuple[str, ...] | None = None
+    systems: tuple[str, ...] | None = None
+    parts: tuple[str, ...] | None = None
     threads: tuple[int, ...] | None = None
     repeats: int | None = None
     seed: int = 0
+
+    @property
+    def of_plan(self) -> dict[str, Any]:
+        """What replaces fields of the plan."""
+        return {name: getattr(self, name) for name in ("sets", "systems", "parts", "threads", "repeats")}
 
     @property
     def command(self) -> str:
@@ -36,29 +44,29 @@ class Choices:
         words = ["symsgd", "bench", self.protocol, "--size", self.size]
         if self.data_dir is not None:
             words += ["--data-dir", str(self.data_dir)]
-        for option, values in (("--sets", self.sets), ("--threads", self.threads)):
-            words += [option, ",".join(map(str, values))] if values else []
-        words += ["--repeats", str(self.repeats)] if self.repeats else []
+        for name, value in self.of_plan.items():
+            if value is not None:
+                words += [f"--{name}", ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
         words += ["--seed", str(self.seed)] if self.seed else []
         return shlex.join(words)
 
 
 @dataclass(frozen=True)
 class Written:
-    """The page, the file of results, what the page shows, and what has changed since the run before."""
+    """The page, the file of results, what the page shows, and what has changed since the run before: in a sentence,
+    and one by one."""
 
     page: Path
     results: Path
     shown: Sequence[Section]
+    summary: str
     changes: Sequence[Change]
 
 
 def run(choices: Choices, folder: Path, against: Path | None, tell: Tell) -> Written:
     """Measures and reports. A run that is interrupted has its rows in the file and no report."""
     protocol = find(choices.protocol)
-    plan = protocol.plans[choices.size].with_choices(
-        sets=choices.sets, threads=choices.threads, repeats=choices.repeats
-    )
+    plan = protocol.plans[choices.size].with_choices(**choices.of_plan)
     others = None if against is None else read(against)
     journal = Journal(folder, Run.begin(choices.command, choices.size))
     for row in protocol.measure(plan, Surroundings(choices.data_dir, choices.seed, tell)):
@@ -82,7 +90,7 @@ def report(folder: Path, others: Sequence[Record] | None) -> Written:
     changes = [] if before is None else compare(before, newest)
     shown = sections(records)
     page = write_report(folder, shown, newest, before, changes)
-    return Written(page, folder / FILE_NAME, shown, changes)
+    return Written(page, folder / FILE_NAME, shown, summary(before, newest, changes), changes)
 
 
 def _in_words(row: Row) -> str:

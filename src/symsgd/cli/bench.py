@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from symsgd.bench.protocols import PROTOCOLS
-from symsgd.cli.frame import Output, with_output
+from symsgd.cli.frame import Output, check_target, with_output
 from symsgd.cli.tune import Numbers
 
 
@@ -42,14 +42,18 @@ class Names(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 )
 @click.option("--data-dir", type=click.Path(exists=True, file_okay=False), help="Real sets: a folder with realdata.py.")
 @click.option("--sets", type=Names(), help="Data sets, separated by commas: 'rcv1 twin', a9a, names in --data-dir.")
+@click.option("--systems", type=Names(), help="Of peers: those to run, separated by commas.")
+@click.option("--parts", type=Names(), help="Of scaling: rows, nonzeros, features, threads, memory, GPU.")
 @click.option("--threads", type=Numbers(whole=True), help="Numbers of threads, as 1,2,4.  [default: up to all cores]")
 @click.option("--repeats", type=click.IntRange(min=1), help="Runs of each thing that is timed.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of order and samples.")
 @click.option("--against", type=click.Path(exists=True), help="Results to compare with.  [default: the run before]")
+@click.option("--markdown", type=click.Path(dir_okay=False), help="Write the tables to this file too, as Markdown.")
 @with_output
 def command(
     protocol: str, out: str, size: str | None, data_dir: str | None, sets: tuple[str, ...] | None,
-    threads: list[int] | None, repeats: int | None, seed: int, against: str | None, output: Output,
+    systems: tuple[str, ...] | None, parts: tuple[str, ...] | None, threads: list[int] | None, repeats: int | None,
+    seed: int, against: str | None, markdown: str | None, output: Output,
 ) -> None:  # fmt: skip
     """Measure, and write a report: one page that needs no network, with tables that sort and figures.
 
@@ -67,8 +71,11 @@ def command(
         symsgd bench peers --data-dir data --sets imdb,kdd99 --threads 2
     """
     from symsgd.bench.report.base import Table
+    from symsgd.bench.report.markdown import write_markdown
     from symsgd.bench.running import Choices, report_again, run
 
+    if markdown is not None:
+        check_target(markdown)
     folder, others = Path(out), None if against is None else Path(against)
     if protocol == "report":
         written = report_again(folder, others)
@@ -78,6 +85,8 @@ def command(
             size=size or ("quick" if protocol == "quick" else "reduced"),  # type: ignore[arg-type]
             data_dir=None if data_dir is None else Path(data_dir),
             sets=sets,
+            systems=systems,
+            parts=parts,
             threads=None if threads is None else tuple(threads),
             repeats=repeats,
             seed=seed,
@@ -87,12 +96,16 @@ def command(
         for item in section.items:
             if isinstance(item, Table):
                 output.table(item.columns, [[cell.text for cell in row] for row in item.rows], item.title)
+    output.text(written.summary)
     for change in written.changes:
-        output.text(change.in_words)
+        output.text(f"  {change.in_words}")
+    if markdown is not None:
+        write_markdown(Path(markdown), written.shown, folder)
     output.document(
         {
             "report": str(written.page),
             "results": str(written.results),
+            "summary": written.summary,
             "changes": [change.in_words for change in written.changes],
         }
     )

@@ -62,10 +62,12 @@ def _trained(job: Job, candidate: Candidate, passes: int, held_out: Array) -> Ca
     if candidate.passes and candidate.result is None:
         return candidate  # it diverged
     own = job.with_parameters(**candidate.parameters)
+    # a schedule that comes down to 0 has done so: more passes are another training
+    begun = Candidate(candidate.parameters) if own.estimator.learning_rate == "linear" else candidate
     try:
         result = own.train(
-            held_out, Output(quiet=True), n_passes=passes - candidate.passes, tol=None, n_threads=1,
-            strategy="sequential", seed=job.seed + candidate.passes, init=candidate.result, eval_set=None,
+            held_out, Output(quiet=True), n_passes=passes - begun.passes, tol=None, n_threads=1,
+            strategy="sequential", seed=job.seed + begun.passes, init=begun.result, eval_set=None,
         )  # fmt: skip
     except DivergenceError:
         return dataclasses.replace(candidate, passes=passes, loss=math.inf, result=None)

@@ -42,6 +42,15 @@ class BlockSize(click.ParamType):  # type: ignore[type-arg]  # generic from clic
         return value if value == "auto" else click.IntRange(min=1).convert(value, param, ctx)
 
 
+class StepSize(click.ParamType):  # type: ignore[type-arg]
+    """A number above 0, or "auto"."""
+
+    name = "size|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "auto" else positive().convert(value, param, ctx)
+
+
 class Shuffle(click.ParamType):  # type: ignore[type-arg]
     """An order of the rows, in the words of the parameter ``shuffle``."""
 
@@ -73,7 +82,7 @@ MODEL = [
     click.option("--class-weight", metavar="balanced|LABEL=WEIGHT,…", help="How much rows of a label count."),
 ]
 STEPS = [
-    click.option("--step-size", type=positive(), help="Of the schedule; makes it constant if none is given."),
+    click.option("--step-size", type=StepSize(), help="Of the schedule: by default constant, or linear if it is auto."),
     click.option("--schedule", type=_choice(SCHEDULES), help="By default optimal for labels, invscaling for numbers."),
     click.option("--power", type=float, help="Of invscaling: the step is step-size / t^power."),
     click.option("--passes", type=click.IntRange(min=1), help="Over the data, at most; 10 by default."),
@@ -141,7 +150,9 @@ def estimator_for(loss: str, given: Mapping[str, Any], model: Any = None) -> Any
     chosen = {option: value for option, value in given.items() if value is not None}
     chosen["loss"] = loss
     if "step_size" in chosen and "schedule" not in chosen and model is None:
-        chosen["schedule"] = "constant"
+        chosen["schedule"] = "linear" if chosen["step_size"] == "auto" else "constant"
+    if chosen.get("schedule") == "linear" and model is None:
+        chosen.setdefault("step_size", "auto")
     if chosen.get("penalty") == "none":
         chosen["penalty"] = None
     if (strategy := strategy_of(chosen)) is not None:

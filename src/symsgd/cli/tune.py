@@ -168,7 +168,9 @@ def _search(
         grid = [{"alpha": own} for own in alphas or around(1e-5, 2, 10)]
     elif alphas:
         raise click.UsageError("--alphas are strengths of a penalty, and --penalty none has none")
-    if parameters["learning_rate"] not in WITHOUT_STEP:
+    if parameters["learning_rate"] == "linear" and not steps:
+        pass  # the curvature of the loss gives it one
+    elif parameters["learning_rate"] not in WITHOUT_STEP:
         grid = [{"eta0": step, **own} for own in grid for step in steps or around(0.1, 4, 10**0.5)]
     elif steps:
         raise click.UsageError(f"--step-sizes do not go with --schedule {parameters['learning_rate']}")

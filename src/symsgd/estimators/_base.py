@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 LARGEST_SEED = np.iinfo(np.int32).max
-SCHEDULE_NAMES = {"constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"}
+SCHEDULE_NAMES = {"constant", "optimal", "invscaling", "linear", "adaptive", "pa1", "pa2"}
 
 
 @dataclass
@@ -72,7 +72,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     epsilon: float
     random_state: Any
     learning_rate: str
-    eta0: float
+    eta0: float | str
     power_t: float
     early_stopping: bool
     validation_fraction: float
@@ -100,7 +100,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         "random_state": ["random_state"],
         "warm_start": ["boolean"],
         "average": [Interval(Integral, 0, None, closed="neither"), "boolean"],
-        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "eta0": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "power_t": [Interval(Real, None, None, closed="neither")],
         "learning_rate": [StrOptions(SCHEDULE_NAMES)],
         "n_jobs": [Integral, None],
@@ -133,7 +133,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             case "optimal":
                 return schedules.Optimal(self.alpha)
             case "invscaling":
-                return schedules.InvScaling(self.eta0, self.power_t)
+                return schedules.InvScaling(self.eta0, self.power_t)  # type: ignore[arg-type]  # not "auto"
             case name:
                 return schedules.SCHEDULES[name](self.eta0)  # type: ignore[call-arg]
 
@@ -165,6 +165,11 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 "alpha must be > 0 since learning_rate is 'optimal'. alpha is used to compute the optimal learning "
                 "rate."
+            )
+        if self.eta0 == "auto" and self.learning_rate != "linear":
+            raise ValueError(
+                f"eta0='auto' goes with learning_rate='linear' only, not with {self.learning_rate!r}: it is the size "
+                "of a first step from which the schedule must come down to 0"
             )
         if self.penalty == "elasticnet" and self.l1_ratio is None:
             raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")

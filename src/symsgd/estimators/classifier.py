@@ -226,7 +226,7 @@ class SGDClassifier(BaseClassifier):
         n_jobs: int | None = None,
         random_state: Any = None,
         learning_rate: str = "optimal",
-        eta0: float = 0.01,
+        eta0: float | str = 0.01,
         power_t: float = 0.5,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,

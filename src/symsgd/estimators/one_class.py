@@ -58,7 +58,7 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
         verbose: int = 0,
         random_state: Any = None,
         learning_rate: str = "optimal",
-        eta0: float = 0.01,
+        eta0: float | str = 0.01,
         power_t: float = 0.5,
         warm_start: bool = False,
         average: bool | int = False,

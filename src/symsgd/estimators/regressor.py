@@ -62,7 +62,7 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
         epsilon: float = 0.1,
         random_state: Any = None,
         learning_rate: str = "invscaling",
-        eta0: float = 0.01,
+        eta0: float | str = 0.01,
         power_t: float = 0.25,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,

@@ -17,6 +17,7 @@ def step_size(schedule: Schedule, loss: Loss, t: float) -> float:
 
     constant      η₀
     invscaling    η₀ / t^power
+    linear        η₀ max(0, 1 − (t − first) / n_steps), with all three said
     optimal       1 / (α (t₀ + t − 1)), t₀ = 1 / (α η₁), η₁ = a / max(1, g(−a, 1)), a = α^{−1/4}
     adaptive      the schedule's current step: whoever watches the objective passes another schedule to change it
     pa1, pa2      the aggressiveness, which is what the penalty's steps use; u comes from `passive_aggressive_step`
@@ -29,6 +30,8 @@ def step_size(schedule: Schedule, loss: Loss, t: float) -> float:
         return float(choice.step_size)
     if schedule.name == "invscaling":
         return float(choice.step_size / t**choice.power)
+    if schedule.name == "linear":
+        return float(choice.step_size * max(0.0, 1.0 - (t - choice.first) / choice.n_steps))
     if schedule.name in ("pa1", "pa2"):
         return float(choice.aggressiveness)
     if schedule.name != "optimal":
