@@ -80,6 +80,18 @@ def test_what_diverges_is_a_row_with_a_reason(monkeypatch: pytest.MonkeyPatch) -
     assert "diverges at every step size" in row.reason
 
 
+def test_what_would_take_too_long_is_left_out_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tuple(contender for contender in CONTENDERS if contender.system in ("curvature", "sum"))
+    monkeypatch.setattr(fidelity, "CONTENDERS", own)
+    found = list(Fidelity().measure(replace(TINY, most_merged=1000), Surroundings()))
+    (row,) = only(found, "curvature")
+    assert "more than there is time for" in row.reason
+    assert not only(found, "sum")[0].reason  # only what its blocks have touched is merged
+    (section,) = sections([Record(RUN, row) for row in found])
+    summary = next(item for item in section.items if isinstance(item, Table))
+    assert {line[0].text: line[1].text for line in summary.rows}["curvature"] == ""
+
+
 def test_a_set_that_is_not_there_is_a_row_that_says_so() -> None:
     (row,) = Fidelity().measure(replace(TINY, sets=("imdb",)), Surroundings())
     assert row.data == "imdb"

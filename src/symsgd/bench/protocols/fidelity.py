@@ -35,7 +35,8 @@ LOG_LOSS_TOLERANCE = 0.005  # relative
 @dataclass(frozen=True)
 class FidelityPlan(Plan):
     """``threads`` are blocks a round; strategies that race have at most as many threads as there are cores, and
-    ``repeats`` runs. ``seeds`` sequential runs say how much a score is worth."""
+    ``repeats`` runs. ``seeds`` sequential runs say how much a score is worth. ``most_merged`` is how many numbers the
+    merges of a run may walk over: small blocks of a wide model take hours, and nobody would choose them."""
 
     threads: tuple[int, ...] | None = (16,)
     repeats: int = 5
@@ -44,6 +45,7 @@ class FidelityPlan(Plan):
     passes: int = 10
     seeds: int = 10
     alpha: float = 1e-6
+    most_merged: float = 5e8
     step_sizes: Mapping[str, tuple[float, ...]] | None = None
 
 
@@ -80,6 +82,7 @@ class Fidelity(Protocol):
                 *(f"{name} twin" for name in TWIN_SCALES), "imdb", "nycflights13_ctr39", "kdd99", "a9a", "w8a",
             ),
             threads=(4, 16, 64),
+            most_merged=2e10,
         ),
         "reduced": FidelityPlan(
             sets=("rcv1 twin", "url twin", "criteo twin", "epsilon twin", "adclick twin"),
@@ -139,6 +142,11 @@ def _judged(contender: Contender, task: Task, baseline: Baseline, plan: Fidelity
                 "combiner": contender.combiner, "block_size": "" if block is None else block,
                 "step_size": baseline.step_size, "passes": plan.passes,
             }  # fmt: skip
+            merged = contender.merged(task.data, n_threads, block or 1, plan.passes)
+            if merged > plan.most_merged:
+                reason = f"its merges would walk over {merged:.1e} numbers, more than there is time for at this size"
+                yield _row("distance", own, contender.system, settings, reason)
+                continue
             for repeat in range(plan.repeats if contender.racy else 1):
                 try:
                     result = _train(own, contender.make(block or 0), baseline.step_size, plan.passes)

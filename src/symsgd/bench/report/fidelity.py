@@ -39,6 +39,11 @@ def holds(row: Row) -> bool:
     return not row.reason and row.measures.get("holds") == 1.0
 
 
+def _diverged(row: Row) -> bool:
+    """And was not left out."""
+    return "diverges" in row.reason
+
+
 def _distance(row: Row) -> float:
     return row.measures.get("distance", 0.0)
 
@@ -56,9 +61,9 @@ def _summary(results: Sequence[Row]) -> Table:
     for system, own in grouped(results, lambda row: row.system).items():
         line = [Cell(system)]
         for loss in losses:
-            each = [row for row in own if row.loss == loss]
+            each = [row for row in own if row.loss == loss and (not row.reason or _diverged(row))]
             line.append(_share(sum(map(holds, each)), len(each)))
-        diverged = sum(bool(row.reason) for row in own)
+        diverged = sum(_diverged(row) for row in own)
         distances = [_distance(row) for row in measured(own)]
         line += [number(max(distances, default=None), ".2g"), number(diverged, "d")]
         lines.append(line)
@@ -111,7 +116,7 @@ def _all(results: Sequence[Row]) -> Table:
 
 def _mark(row: Row) -> Cell:
     if row.reason:
-        return Cell(f"✗ {row.reason}", -1.0, False)
+        return Cell(f"✗ {row.reason}", -1.0, False) if _diverged(row) else Cell("left out", -2.0)
     return Cell("✓", 1.0, True) if holds(row) else Cell("✗", 0.0, False)
 
 
