@@ -4,8 +4,9 @@ Times are compared as logarithms of the fastest repeat, so that a difference δ 
 the median of their repeats. A difference counts when it is beyond all of
 
 * a floor: what nobody should be told of;
-* the repeats' own scatter, pooled over both runs. A few repeats say little of it, so each row's variance is drawn
-  towards that of its like, s² = (d₀ s₀² + d s²) / (d₀ + d), and held against Student's quantile;
+* the repeats' own scatter, of both runs; that of times by how far the fastest is from the middle. A few repeats say
+  little of it, so each row's variance is drawn towards that of its like, s² = (d₀ s₀² + d s²) / (d₀ + d), and held
+  against Student's quantile;
 * the scatter of the differences of all its like, which is what two runs differ by where nothing has changed:
   1.4826 · median |δ - median δ|, which a few rows that did change leave as it is.
 
@@ -95,9 +96,18 @@ class Pair:
         summed = 0.0
         for own in (self.before, self.after):
             if len(own) > 1:
-                numbers = [value / scale if self.kind == "value" else math.log(value) for value in own]
-                summed += (len(own) - 1) * variance(numbers)
+                summed += (len(own) - 1) * self._variance_within(own, scale)
         return summed / self.repeats_less_two
+
+    def _variance_within(self, repeats: Sequence[float], scale: float) -> float:
+        if self.kind == "value":
+            return variance([value / scale for value in repeats])
+        logarithms = [math.log(value) for value in repeats]
+        if self.kind == "ratio":
+            return variance(logarithms)
+        best = min(logarithms) if self.kind == "time" else max(logarithms)
+        gap = abs(best - median(logarithms))  # one repeat in a busy moment does not matter
+        return (gap / -float(ndtri((1 - 0.375) / (len(repeats) + 0.25)))) ** 2  # the gap of normal numbers, by Blom
 
     @property
     def floor(self) -> float:
