@@ -87,7 +87,7 @@ class Fidelity(Protocol):
             repeats=3, seeds=5,
         ),
         "quick": FidelityPlan(
-            sets=("rcv1 twin", "epsilon twin"), scales={"rcv1": 0.02, "epsilon": 0.003},
+            sets=("rcv1 twin", "epsilon twin"), scales={"rcv1": 0.01, "epsilon": 0.003},
             repeats=2, blocks=(16, 256), passes=5, seeds=3,
         ),
         "tiny": FidelityPlan(

@@ -36,7 +36,7 @@ class ScalingPlan(Plan):
     usual: tuple[int, int, int] = (100_000, 20_000, 30)
     passes: int = 10
     short_passes: int = 3
-    growth_passes: int = 5
+    growth_passes: int = 10
     alpha: float = 1e-6
     dense_scale: float = 0.125
     memory_bytes: int = 1 << 29
