@@ -9,11 +9,11 @@ import numpy as np
 import symsgd
 from symsgd.bench.systems.base import Model, System, Task
 from symsgd.penalties import L2
-from symsgd.schedules import Optimal, Schedule
+from symsgd.schedules import Linear, Schedule
 from symsgd.strategies import Strategy
 from symsgd.training import Result
 
-PEERS_SCHEDULE: Schedule = Optimal(1e-6)  # alpha of the objective on which libraries are compared
+PEERS_SCHEDULE: Schedule = Linear()  # the same for all sets: it needs no step size
 
 
 class Symsgd(System):
