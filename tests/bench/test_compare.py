@@ -131,6 +131,28 @@ def test_settings_are_named_where_they_tell_rows_apart() -> None:
     assert "block_size" not in found.what
 
 
+def test_another_choice_of_a_sweep_is_one_change() -> None:
+    def own(block: int, seconds: float) -> Row:
+        return replace(row_of(seconds=seconds), settings={"block_size": block, "passes": 3})
+
+    others = [row_of(name, seconds=1.0) for name in "ab"]
+    (found,) = changes([own(10, 1.0), *others], [own(20, 9.0), *others])
+    assert found.kind == "choice"
+    assert "block_size is 20 and was 10" in found.in_words
+    assert "passes" not in found.in_words
+
+
+def test_where_threads_race_one_run_says_little() -> None:
+    def runs(system: str, times: int = 1, threads: int = 2, **measures: float) -> list[Row]:
+        return [row_of(system, repeat=at, threads=threads, **measures) for at in range(times)]
+
+    assert changes(runs("Hogwild!", distance=0.0, auc=0.95), runs("Hogwild!", distance=0.03, auc=0.949)) == []
+    assert [own.measure for own in changes(runs("Hogwild!", auc=0.95), runs("Hogwild!", auc=0.9))] == ["auc"]
+    assert len(changes(runs("Hogwild!", 3, distance=0.0), runs("Hogwild!", 3, distance=0.03))) == 1
+    assert len(changes(runs("Hogwild!", 1, 1, distance=0.0), runs("Hogwild!", 1, 1, distance=0.03))) == 1
+    assert len(changes(runs("MR-SymSGD", distance=0.0), runs("MR-SymSGD", distance=0.03))) == 1
+
+
 def test_the_summary_says_how_much_was_looked_at() -> None:
     before, after = records(BEFORE, [row_of(seconds=1.0, auc=0.9)]), records(AFTER, [row_of(seconds=1.0, auc=0.9)])
     assert summary(before, after, compare(before, after)) == "since run a, nothing changed beyond noise in 2 measures"

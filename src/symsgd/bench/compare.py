@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from symsgd.bench.noise import Drift, Kind, Pair, Scatter, drift_of, higher_is_better, noise_of, without
+from symsgd.bench.noise import Drift, Kind, Pair, Scatter, drift_of, higher_is_better, noise_of, races, without
 from symsgd.bench.records import Record, Row, runs_of
 
-ChangeKind = Literal["drift", "fails", "works", "measure", "gone", "new", "cut"]
-ORDER: tuple[ChangeKind, ...] = ("drift", "cut", "fails", "works", "measure", "gone", "new")
+ChangeKind = Literal["drift", "fails", "works", "measure", "choice", "gone", "new", "cut"]
+ORDER: tuple[ChangeKind, ...] = ("drift", "cut", "fails", "works", "measure", "choice", "gone", "new")
 
 # what is known of a row in one run: the repeats of each measure, and the reason if there is none
 Known = dict[tuple[object, ...], list[Row]]
@@ -48,6 +48,8 @@ class Change:
                 return f"{self.what}: worked, and now does not: {self.detail}"
             case "works":
                 return f"{self.what}: works now; before: {self.detail}"
+            case "choice":
+                return f"{self.what}: {self.detail}, so that it is not compared"
             case "gone":
                 return f"{self.what}: was measured before, and is not in this run"
             case "new":
@@ -71,7 +73,8 @@ def compare(before: Sequence[Record], after: Sequence[Record]) -> list[Change]:
     """What is different in ``after``, the most telling first. A run that was cut short counts as far as it goes."""
     old, new = _known(before), _known(after)
     names = _names([*(rows[0] for rows in new.values()), *(rows[0] for key, rows in old.items() if key not in new)])
-    found = _missing(old, new, names, "gone") + _missing(new, old, names, "new")
+    found = _choices(old, new)
+    found += _missing(old, new, names, "gone") + _missing(new, old, names, "new")
     for key in old.keys() & new.keys():
         was, now = _reason(old[key]), _reason(new[key])
         if now and not was:
@@ -95,9 +98,11 @@ def summary(before: Sequence[Record] | None, after: Sequence[Record], changes: S
     if not changes:
         return f"{since}, nothing changed beyond noise in {number} {'measure' if number == 1 else 'measures'}"
     counts = Counter(own.kind for own in changes)
-    words = {"measure": f"of {number} measures changed", "fails": "began to fail", "works": "began to work",
-             "gone": "gone", "new": "new"}  # fmt: skip
-    parts = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]  # type: ignore[index]
+    words: dict[ChangeKind, str] = {
+        "measure": f"of {number} measures changed", "fails": "began to fail", "works": "began to work",
+        "choice": "with other settings", "gone": "gone", "new": "new",
+    }  # fmt: skip
+    parts = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     parts += [f"all times {_times(own.after, 'slower', 'faster')}" for own in changes if own.kind == "drift"]
     return f"{since}, beyond noise: {', '.join(parts) or 'no measure changed'}"
 
@@ -124,7 +129,7 @@ def _pairs(old: Known, new: Known) -> dict[tuple[tuple[object, ...], str], Pair]
                 for own in (old.get(key, []), rows)
             ]
             if all(sides):
-                found[key, measure] = Pair(measure, sides[0], sides[1], races=rows[0].threads > 1)
+                found[key, measure] = Pair(measure, sides[0], sides[1], races(rows[0].system, rows[0].threads))
     return found
 
 
@@ -157,7 +162,8 @@ def _family(key: tuple[object, ...], pair: Pair) -> tuple[object, ...]:
 
 def _difference(kind: Kind, difference: float, noise: float) -> str:
     if kind == "value":
-        return f"{'higher' if difference > 0 else 'lower'} by {abs(difference):.2g} of it, where noise is {noise:.1g}"
+        much = f" by {abs(difference):.2%}" if abs(difference) < 0.5 else ""
+        return f"{'higher' if difference > 0 else 'lower'}{much}, where noise is {noise:.2g} of it"
     words = ("slower", "faster") if kind == "time" else ("higher", "lower")
     return f"{_times(math.exp(difference), *words)}, where noise is a factor of {math.exp(noise):.2f}"
 
@@ -172,6 +178,28 @@ def _size(change: Change) -> float:
         return 0.0
     smaller, larger = sorted((abs(change.before), abs(change.after)))
     return (larger - smaller) / (larger or 1.0) / change.noise
+
+
+def _choices(old: Known, new: Known) -> list[Change]:
+    """Rows that only their settings tell from one of the other run: a sweep has chosen something else. They are taken
+    out of both."""
+    sides: list[dict[tuple[object, ...], list[tuple[object, ...]]]] = [{}, {}]
+    for side, here, there in zip(sides, (old, new), (new, old), strict=True):
+        for key in here:
+            if key not in there:
+                side.setdefault(key[:-1], []).append(key)
+    found = []
+    for rest in sides[0].keys() & sides[1].keys():
+        before, after = sides[0][rest], sides[1][rest]
+        if len(before) == len(after) == 1:
+            was, now = old.pop(before[0])[0], new.pop(after[0])[0]
+            found.append(Change("choice", _in_words(now), detail=_other_settings(was.settings, now.settings)))
+    return found
+
+
+def _other_settings(was: Mapping[str, object], now: Mapping[str, object]) -> str:
+    differing = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
+    return ", ".join(f"{name} is {now.get(name, 'not set')} and was {was.get(name, 'not set')}" for name in differing)
 
 
 def _missing(here: Known, there: Known, names: dict[tuple[object, ...], str], kind: ChangeKind) -> list[Change]:

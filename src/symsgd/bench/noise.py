@@ -4,8 +4,9 @@ Times are compared as logarithms of the fastest repeat, so that a difference δ 
 the median of their repeats. A difference counts when it is beyond all of
 
 * a floor: what nobody should be told of;
-* the repeats' own scatter, pooled over both runs. A few repeats say little of it, so each row's variance is drawn
-  towards that of its like, s² = (d₀ s₀² + d s²) / (d₀ + d), and held against Student's quantile;
+* the repeats' own scatter, of both runs; that of times by how far the fastest is from the middle. A few repeats say
+  little of it, so each row's variance is drawn towards that of its like, s² = (d₀ s₀² + d s²) / (d₀ + d), and held
+  against Student's quantile;
 * the scatter of the differences of all its like, which is what two runs differ by where nothing has changed:
   1.4826 · median |δ - median δ|, which a few rows that did change leave as it is.
 
@@ -28,11 +29,15 @@ ALARMS = 0.01
 PRIOR = 4.0  # d₀: how many repeats' worth the variance of its like is
 ENOUGH = 8  # differences from which their scatter can be told
 FLOOR_OFTEN, FLOOR_ONCE, FLOOR_BLIND = math.log(1.05), math.log(1.10), math.log(1.25)
-FLOOR_VALUE, FLOOR_ZERO, FLOOR_RACES = (
-    1e-5,
-    1e-6,
-    1e-2,
-)  # relative, absolute; relative if threads race and nobody repeats
+FLOOR_VALUE, FLOOR_ZERO = 1e-5, 1e-6  # relative, absolute
+FLOOR_RACES = 1e-2  # relative, for scores where threads race and there are few repeats
+SCORES = ("auc", "accuracy", "r2", "log_loss", "objective")  # far from 0, so that a race moves them by little
+
+# systems, by how their names begin, whose threads do not race: the same seed gives the same model
+IN_ROUNDS = (
+    "sequential", "auto", "symsgd", "curvature", "mr-symsgd", "map-reduce", "mapreduce", "averag", "allreduce",
+    "scikit-learn", "liblinear", "newton", "lapack",
+)  # fmt: skip
 
 
 def kind_of(measure: str) -> Kind:
@@ -53,6 +58,12 @@ def higher_is_better(measure: str) -> bool | None:
     return None
 
 
+def races(system: str, threads: int) -> bool:
+    """Whether two runs with the same seed may end with different models."""
+    name = system.lower()
+    return threads > 1 and (not name.startswith(IN_ROUNDS) or "hogwild" in name or "async" in name)
+
+
 @dataclass(frozen=True)
 class Pair:
     """The repeats of one measure of one row, in both runs."""
@@ -60,7 +71,7 @@ class Pair:
     measure: str
     before: tuple[float, ...]
     after: tuple[float, ...]
-    races: bool = False  # several threads: the same seed need not give the same model
+    races: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -95,9 +106,18 @@ class Pair:
         summed = 0.0
         for own in (self.before, self.after):
             if len(own) > 1:
-                numbers = [value / scale if self.kind == "value" else math.log(value) for value in own]
-                summed += (len(own) - 1) * variance(numbers)
+                summed += (len(own) - 1) * self._variance_within(own, scale)
         return summed / self.repeats_less_two
+
+    def _variance_within(self, repeats: Sequence[float], scale: float) -> float:
+        if self.kind == "value":
+            return variance([value / scale for value in repeats])
+        logarithms = [math.log(value) for value in repeats]
+        if self.kind == "ratio":
+            return variance(logarithms)
+        best = min(logarithms) if self.kind == "time" else max(logarithms)
+        gap = abs(best - median(logarithms))  # one repeat in a busy moment does not matter
+        return (gap / -float(ndtri((1 - 0.375) / (len(repeats) + 0.25)))) ** 2  # the gap of normal numbers, by Blom
 
     @property
     def floor(self) -> float:
@@ -106,7 +126,9 @@ class Pair:
         if self.kind != "value":
             return FLOOR_OFTEN if repeated >= 3 else FLOOR_ONCE
         scale = max(map(abs, self.centres)) or 1.0
-        blind = FLOOR_RACES if self.races and repeated < 2 else 0.0
+        blind = 0.0
+        if self.races and repeated < 3:  # what is near 0 may be anything
+            blind = FLOOR_RACES if self.measure in SCORES else math.inf
         return max(FLOOR_VALUE, FLOOR_ZERO / scale, blind)
 
 

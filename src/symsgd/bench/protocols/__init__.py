@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from symsgd.bench.protocols.base import Protocol
+if TYPE_CHECKING:  # the program's help names the protocols, and does not wait for numpy
+    from symsgd.bench.protocols.base import Protocol
 
 PROTOCOLS: tuple[str, ...] = ("quick", "paper", "fidelity", "convergence", "peers", "scaling")
 

@@ -11,7 +11,7 @@ from symsgd.bench.report.figures import FOLDER
 from symsgd.bench.report.pieces import slug
 from symsgd.files import written_whole
 
-MARKS = {True: " ✓", False: " ✗", None: ""}
+MARKS = {True: "✓", False: "✗"}
 
 
 def as_markdown(sections: Sequence[Section], figures: str | None = None) -> str:
@@ -38,9 +38,14 @@ def _table(table: Table) -> list[str]:
     lines.append(_line(["--:" if table.is_numeric(column) else ":--" for column in range(len(table.columns))]))
     for row in table.rows:
         cells = [*row, *[Cell("")] * (len(table.columns) - len(row))]
-        lines.append(_line([_escaped(cell.text) + MARKS[cell.good] for cell in cells]))
+        lines.append(_line([_cell(cell) for cell in cells]))
     body = "\n".join(lines) if table.rows else "Nothing was measured."
     return [f"**{table.title}**", body, table.note.strip()]
+
+
+def _cell(cell: Cell) -> str:
+    mark = "" if cell.good is None or MARKS[cell.good] in cell.text else MARKS[cell.good]
+    return f"{_escaped(cell.text)} {mark}".strip()
 
 
 def _line(cells: Sequence[str]) -> str:

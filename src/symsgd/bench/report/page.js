@@ -36,6 +36,12 @@ for (const table of document.querySelectorAll("table.sorts")) {
   });
 }
 
+// What is wider than its frame says so.
+const frames = new ResizeObserver((entries) => {
+  for (const { target } of entries) target.classList.toggle("more", target.scrollWidth > target.clientWidth);
+});
+for (const frame of document.querySelectorAll(".scrolls")) frames.observe(frame);
+
 // Commands: a button that copies them.
 function copyByHand(code) {
   const range = document.createRange();

@@ -15,7 +15,10 @@ SHORT = 24  # characters; a longer cell may be broken into lines
 LONG = 25  # rows; a longer table scrolls under its head
 SMALLEST = 0.52  # of a figure's own size; in a narrower window it scrolls
 MARKS = {True: ("good", "✓"), False: ("bad", "✗")}
-BADGES = {"drift": "all times", "cut": "cut short", "fails": "fails", "works": "works", "gone": "gone", "new": "new"}
+BADGES = {
+    "drift": "all times", "cut": "cut short", "fails": "fails", "works": "works", "choice": "settings", "gone": "gone",
+    "new": "new",
+}  # fmt: skip
 SHOWN = 12  # changes; more are behind a click
 
 
@@ -85,7 +88,8 @@ def _cell(cell: Cell, right: bool) -> str:
     if cell.good is not None:
         name, mark = MARKS[cell.good]
         classes.append(name)
-        text = f'<span class="mark" aria-hidden="true">{mark}</span>{text}<span class="hidden"> ({name})</span>'
+        shown = "" if mark in cell.text else f'<span class="mark" aria-hidden="true">{mark}</span>'
+        text = f'{shown}{text}<span class="hidden"> ({name})</span>'
     return f"<td{_class(' '.join(classes))}{_key(cell)}>{text}</td>"
 
 

@@ -174,6 +174,7 @@ def figure(
 def _dress(axes: Axes, surface: Surface) -> None:
     axes.set_facecolor(surface.page)
     axes.grid(True, color=surface.grid, linewidth=0.8)
+    axes.grid(True, which="minor", color=surface.grid, linewidth=0.4)  # those of logarithmic axes
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))

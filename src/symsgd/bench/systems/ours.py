@@ -9,9 +9,11 @@ import numpy as np
 import symsgd
 from symsgd.bench.systems.base import Model, System, Task
 from symsgd.penalties import L2
-from symsgd.schedules import Schedule
+from symsgd.schedules import Linear, Schedule
 from symsgd.strategies import Strategy
 from symsgd.training import Result
+
+PEERS_SCHEDULE: Schedule = Linear()  # the same for all sets: it needs no step size
 
 
 class Symsgd(System):
@@ -41,3 +43,8 @@ class Symsgd(System):
         if self.result.average_coef is not None and self.result.average_intercept is not None:
             coef, intercept = self.result.average_coef, self.result.average_intercept
         return Model(np.ravel(coef), float(np.ravel(intercept)[0]))
+
+
+def for_peers() -> Symsgd:
+    """As it is compared with other libraries."""
+    return Symsgd("auto", PEERS_SCHEDULE)
