@@ -14,11 +14,12 @@ from symsgd.bench.protocols.scaling import PARTS, Scaling
 from symsgd.bench.protocols.scaling.growth import made
 from symsgd.bench.protocols.scaling.memory import bandwidth
 from symsgd.bench.protocols.scaling.plan import PLANS
-from symsgd.bench.protocols.scaling.runs import LOOPS
+from symsgd.bench.protocols.scaling.runs import LOOPS, side_by_side
 from symsgd.bench.records import Record, Row, Run
 from symsgd.bench.report.base import Chart, Table
 from symsgd.bench.report.scaling import sections
 from symsgd.bench.systems import pytorch
+from symsgd.bench.systems.base import Task
 
 TINY = PLANS["tiny"]
 RUN = Run("a", "2026-01-01", "symsgd bench scaling --size tiny", "tiny", Environment.here())
@@ -72,6 +73,14 @@ def test_one_thread_is_measured_once(rows: list[Row]) -> None:
     assert by_system["sequential", 1]["distance"] == 0.0
     assert by_system["Hogwild!", 1]["distance"] < 1e-4  # after as many passes, which are fewer
     assert by_system["averaging", 2]["distance"] > 0.01
+
+
+def test_loops_side_by_side_that_fail_say_why() -> None:
+    data = made(200, 20, 3)
+    plan = replace(TINY, step_sizes={data.name: 1e30})
+    assert side_by_side(Task(data, "squared_error", n_threads=3), plan, 2) == "diverges in pass 1"
+    with pytest.raises(ValueError, match="loss"):  # and nobody waits for the others
+        side_by_side(Task(data, "no such loss", n_threads=3), plan, 2)
 
 
 def test_the_memory_is_read_by_every_number_of_threads(rows: list[Row]) -> None:

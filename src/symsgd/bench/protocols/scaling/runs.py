@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 from typing import Any
 
 from symsgd.bench.protocols.scaling.plan import ScalingPlan
@@ -12,6 +13,7 @@ from symsgd.bench.protocols.step_sizes import seeds_from
 from symsgd.bench.records import Row
 from symsgd.bench.systems.base import Task
 from symsgd.bench.systems.ours import Symsgd
+from symsgd.callbacks import Callback, PassRecord
 from symsgd.errors import DivergenceError
 from symsgd.results import Result
 from symsgd.schedules import Constant
@@ -20,9 +22,11 @@ from symsgd.strategies import Sequential, Strategy
 LOOPS = "independent loops"
 
 
-def trained(task: Task, strategy: str | Strategy, plan: ScalingPlan, passes: int) -> Result | str:
+def trained(
+    task: Task, strategy: str | Strategy, plan: ScalingPlan, passes: int, callback: Callback | None = None
+) -> Result | str:
     """The result, or the reason why there is none."""
-    system = Symsgd(strategy, Constant(plan.step_size(task.data.name)))
+    system = Symsgd(strategy, Constant(plan.step_size(task.data.name)), callbacks=callback)
     system.set_up(task)
     try:
         system.run(passes)
@@ -32,16 +36,41 @@ def trained(task: Task, strategy: str | Strategy, plan: ScalingPlan, passes: int
     return system.result
 
 
-def side_by_side(task: Task, plan: ScalingPlan, passes: int) -> float:
+class _Together(Callback):
+    """Begins its first pass when all others do."""
+
+    def __init__(self, barrier: Barrier) -> None:
+        self.barrier = barrier
+
+    def on_start(self, n_passes: int, n_rows: int) -> None:
+        self.barrier.wait()
+        self.began = self.ended = time.perf_counter()
+
+    def on_pass(self, record: PassRecord) -> None:
+        self.ended = time.perf_counter()
+
+
+def side_by_side(task: Task, plan: ScalingPlan, passes: int) -> float | str:
     """Seconds that one of as many independent sequential loops as threads has to itself: the machine's limit.
 
-    Each has an order of its own: loops in the same one would find in the cache what another has fetched.
+    Each has an order of its own: loops in the same one would find in the cache what another has fetched. What comes
+    before the first pass is Python's, one thread at a time, and not on the clock, as with all others.
     """
-    tasks = [replace(task, n_threads=1, seed=seed) for seed in seeds_from(task.seed, task.n_threads)]
+    barrier = Barrier(task.n_threads)
+    loops = [_Together(barrier) for _ in range(task.n_threads)]
+
+    def run(loop: _Together, seed: int) -> Result | str:
+        try:
+            return trained(replace(task, n_threads=1, seed=seed), Sequential(), plan, passes, loop)
+        except BaseException:
+            barrier.abort()  # nobody waits for this one
+            raise
+
     with ThreadPoolExecutor(task.n_threads) as pool:
-        before = time.perf_counter()
-        list(pool.map(lambda own: trained(own, Sequential(), plan, passes), tasks))
-        return (time.perf_counter() - before) / task.n_threads
+        results = list(pool.map(run, loops, seeds_from(task.seed, task.n_threads)))
+    failed = [result for result in results if isinstance(result, str)]
+    spent = max(loop.ended for loop in loops) - min(loop.began for loop in loops)
+    return failed[0] if failed else spent / task.n_threads
 
 
 def row(part: str, task: Task, system: str, repeat: int, settings: dict[str, Any], **found: Any) -> Row:

@@ -41,8 +41,12 @@ def measure(data: Dataset, plan: ScalingPlan, around: Surroundings) -> Iterator[
                 yield _row(task, system, repeat, passes, result, references[passes], plan)
             if n_threads > 1:
                 seconds = side_by_side(task, plan, plan.short_passes)
+                settings = _settings(task, plan.short_passes, plan)
+                if isinstance(seconds, str):
+                    yield row("threads", task, LOOPS, repeat, settings, reason=seconds)
+                    continue
                 measures = {"seconds": seconds, "pass_seconds": seconds / plan.short_passes}
-                yield row("threads", task, LOOPS, repeat, _settings(task, plan.short_passes, plan), measures=measures)
+                yield row("threads", task, LOOPS, repeat, settings, measures=measures)
 
 
 def passes_of(system: str, plan: ScalingPlan) -> int:
