@@ -119,7 +119,7 @@ class Peers(Protocol):
             systems=QUICK + QUICK_SQUARES, least_squares=("epsilon twin",),
         ),
         "tiny": PeersPlan(
-            ("rcv1 twin",), scales={"rcv1": 0.003, "epsilon": 0.0005}, repeats=1, most_seconds=0.5,
+            ("rcv1 twin",), scales={"rcv1": 0.001, "epsilon": 0.0005}, repeats=1, most_seconds=0.5,
             systems=(OURS, "scikit-learn SGD", "LAPACK Cholesky"), least_squares=("epsilon twin",),
         ),
     }  # fmt: skip
