@@ -23,8 +23,8 @@ IN_THIS_PROCESS = ("symsgd", "scikit-learn", "LAPACK", "randomised sketch")
 
 # of these the method, or its noise, has an end of its own above the least value; weights of 0 are at 0.61
 ROUGH = {
-    "scikit-learn SGD, constant step": 0.2,
-    "scikit-learn SGD, averaged": 0.01,
+    "scikit-learn SGD constant": 0.2,
+    "scikit-learn SGD averaged": 0.01,
     "Vowpal Wabbit": 0.4,
     "Vowpal Wabbit SGD": 0.01,
     "xlearn SGD": 0.3,

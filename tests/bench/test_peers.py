@@ -102,7 +102,7 @@ def test_what_fails_is_a_row_with_its_reason_and_the_others_go_on(measured: Call
 
 
 def test_time_that_is_spent_is_a_reason(measured: Callable[..., list[Row]]) -> None:
-    rows = measured(planted(), sets=("planted",), systems=("scikit-learn SGD, averaged",), most_seconds=1e-9)
+    rows = measured(planted(), sets=("planted",), systems=("scikit-learn SGD averaged",), most_seconds=1e-9)
     assert [row.settings["budget"] for row in of(rows, "curve")] == [1]
     reasons = [row.reason for row in of(rows, "time to target")]
     assert len(reasons) == len(TARGETS)
