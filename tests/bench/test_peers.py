@@ -17,7 +17,8 @@ from symsgd.bench.datasets import Dataset
 from symsgd.bench.environment import Environment
 from symsgd.bench.protocols import base, find
 from symsgd.bench.protocols.base import SIZES, Surroundings
-from symsgd.bench.protocols.peers import TARGETS, PeersPlan
+from symsgd.bench.protocols.peers import PeersPlan
+from symsgd.bench.protocols.peers_contest import TARGETS
 from symsgd.bench.records import Record, Row, Run
 from symsgd.bench.report.base import Chart, Section, Table
 from symsgd.bench.report.peers import sections
@@ -78,9 +79,12 @@ def test_the_tiny_plan_runs_from_end_to_end() -> None:
 
 def test_a_curve_ends_at_the_last_target_and_both_are_timed_again(measured: Callable[..., list[Row]]) -> None:
     rows = measured(planted(), sets=("planted",), systems=("scikit-learn lbfgs",), repeats=3)
-    curve = of(rows, "curve")
-    assert [row.settings["budget"] for row in curve] == sorted(row.settings["budget"] for row in curve)
+    curve = [row for row in of(rows, "curve") if row.repeat == 0]
+    budgets = [row.settings["budget"] for row in curve]
+    assert budgets == sorted(set(budgets))
     assert curve[-1].measures["gap"] <= min(TARGETS) < curve[-2].measures["gap"]
+    twice = {row.settings["budget"] for row in of(rows, "curve") if row.repeat == 1}
+    assert twice == {row.settings["budget"] for row in of(rows, "time to target")}
     again = of(rows, "time to target")
     assert [row.repeat for row in again] == [0, 0, 1, 1, 2, 2]
     for row in again:
@@ -99,6 +103,14 @@ def test_what_fails_is_a_row_with_its_reason_and_the_others_go_on(measured: Call
     assert of(rows, "curve", systems[1])[0].reason == "ImportError: it is not there"
     assert all("it comes no nearer at" in row.reason for row in of(rows, "time to target", systems[2]))
     assert all(not row.reason for row in of(rows, "time to target", systems[3]))
+
+
+def test_a_target_that_is_reached_once_is_not_reached(measured: Callable[..., list[Row]]) -> None:
+    rows = measured(planted(), sets=("planted",), systems=("strange_systems:Lucky",), repeats=1)
+    curve = of(rows, "curve")
+    assert [row.repeat for row in curve[:4]] == [0, 1, 0, 1]
+    assert curve[0].measures["gap"] < min(TARGETS) < max(TARGETS) < curve[1].measures["gap"]
+    assert all("it comes no nearer" in row.reason for row in of(rows, "time to target"))
 
 
 def test_time_that_is_spent_is_a_reason(measured: Callable[..., list[Row]]) -> None:
@@ -179,11 +191,15 @@ def rows_of_a_report() -> list[Record]:
         a_row("curve", "absent", reason="absent is not installed: pip install absent"),
         a_row("time to target", "slow", {"target": 0.001}, reason="60 s are spent at 0.5 %"),
         *(
-            a_row("time to target", "symsgd", own, repeat=i, seconds=s)
+            a_row("time to target", "symsgd", own, repeat=i, seconds=s, gap=0.0009 if i else 0.5)
             for own in to
             for i, s in enumerate([9, 0.5, 0.4])
         ),
-        a_row("time to target", "slow", to[0], seconds=2.0),
+        a_row("time to target", "slow", to[0], seconds=2.0, gap=0.005),
+        *(
+            a_row("time to target", "lucky", to[0], repeat=i, seconds=0.1, gap=gap)
+            for i, gap in enumerate([0.009, 0.02, 0.03])
+        ),
         a_row("best", "", objective=0.4),
     ]
 
@@ -199,12 +215,15 @@ def test_the_report_says_who_is_faster() -> None:
     assert [cell.text for cell in ahead.rows[0]] == ["a set", "slow", "2", "0.5", "4.00", "none", "", "0.5", ""]
     assert ahead.rows[0][4].good is True
     first = tables["Seconds to within 1 % of the best objective"]
-    assert [[cell.text for cell in row] for row in first.rows] == [["symsgd", "0.5"], ["slow", "2"], ["absent", "–"]]
-    assert [row[1].good for row in first.rows] == [True, None, None]
+    assert [[cell.text for cell in row] for row in first.rows] == [
+        ["symsgd", "0.5"], ["slow", "2"], ["absent", "–"], ["lucky", "–"],
+    ]  # fmt: skip
+    assert [row[1].good for row in first.rows] == [True, None, None, None]
     last = tables["Seconds to within 0.1 % of the best objective"]
-    assert [row[1].text for row in last.rows] == ["0.5", "–", "–"]
+    assert [row[1].text for row in last.rows] == ["0.5", "–", "–", "–"]
     why = tables["What there is no time for, and why"]
     assert ["a set", "slow", "0.1 %", "60 s are spent at 0.5 %"] in [[cell.text for cell in row] for row in why.rows]
+    assert any(row[1].text == "lucky" and "repeats did not come so near" in row[3].text for row in why.rows)
     assert section.command == "symsgd bench peers"
 
 
