@@ -19,8 +19,16 @@ $(VENV)/.dev: $(VENV)/.package
 	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
 
+# The extra `peers`, one at a time: a library that does not install here is one that is not compared with.
+PEERS := vowpalwabbit>=9.11 liblinear-official>=2.50 snapml>=1.17 xlearn>=0.40a1
+APART := $(VENV)/peers/liblinear-multicore
+
 $(VENV)/.bench: $(VENV)/.package
 	$(BIN)/python -m pip install --quiet --group bench
+	@for peer in $(PEERS:%='%'); do \
+	    $(BIN)/python -m pip install --quiet "$$peer" || echo "$$peer does not install here: it is skipped"; done
+	@$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(APART) liblinear-multicore \
+	    || echo "liblinear-multicore does not install here: it is skipped"
 	touch $@
 
 demo: $(VENV)/.package

@@ -66,15 +66,17 @@ def least(objective: Objective, share: float = 1e-8) -> Best:
     X, transposed = objective.X, objective.X.T
     if hasattr(X, "tocsr"):
         transposed = X.T.tocsr()
-    # a quadratic needs its Hessian once
-    direct = objective.loss == "squared_error" and isinstance(X, np.ndarray) and X.shape[1] <= MOST_DIRECT
+    factor = _factor(objective) if _is_direct(objective) else None
     w = np.zeros(X.shape[1])
     p = objective.predict(w)
     value, decrement = objective._value(w, p), np.inf
     for _ in range(MOST_STEPS):
         g, h = objective.slopes(p)
         gradient = transposed @ g + objective.alpha * w
-        step = (_solve_directly if direct else _solve)(X, transposed, h, objective.alpha, gradient)
+        if factor is not None:
+            step = np.asarray(scipy.linalg.cho_solve(factor, -gradient))
+        else:
+            step = _solve(X, transposed, h, objective.alpha, gradient)
         decrement = -0.5 * float(gradient @ step)
         if decrement <= share * value:
             break
@@ -91,11 +93,17 @@ def least(objective: Objective, share: float = 1e-8) -> Best:
     return Best(w, value, decrement)
 
 
-def _solve_directly(X: Any, transposed: Any, h: Vector, alpha: float, gradient: Vector) -> Vector:
-    """The same by a factorisation."""
-    hessian = transposed @ (h[:, None] * X)
-    hessian[np.diag_indices(len(gradient))] += alpha
-    return np.asarray(scipy.linalg.solve(hessian, -gradient, assume_a="pos"))
+def _is_direct(objective: Objective) -> bool:
+    """Dense least squares of few features: the Hessian is one for all steps, and its factorisation is cheap."""
+    X = objective.X
+    return objective.loss == "squared_error" and isinstance(X, np.ndarray) and X.shape[1] <= min(MOST_DIRECT, len(X))
+
+
+def _factor(objective: Objective) -> Any:
+    X = objective.X
+    hessian = X.T @ X / len(X)
+    hessian[np.diag_indices(X.shape[1])] += objective.alpha
+    return scipy.linalg.cho_factor(hessian, overwrite_a=True)
 
 
 def _solve(X: Any, transposed: Any, h: Vector, alpha: float, gradient: Vector) -> Vector:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symsgd.bench.report.base import Chart, Theme
-from symsgd.bench.report.style import colour_of, figure, legend
+from symsgd.bench.report.style import colour_of, figure, legend, marker_of
 
 LOWEST, HIGHEST = 1e-4, 10.0  # gaps that are shown; what is lower is drawn at the rim
 OURS = "symsgd"
@@ -50,8 +50,8 @@ def _draw(theme: Theme, title: str, lines: Sequence[Line], targets: Sequence[flo
                 color=colour,
                 linestyle=dash,
                 linewidth=width,
-                marker="o",
-                markersize=3,
+                marker=marker_of(line.system),
+                markersize=4,
                 label=line.system,
             )
     axes.set_xscale("log")

@@ -49,7 +49,7 @@ class Lapack(_Lapack):
 
     def solve(self, X: Any, y: Any) -> Any:
         n, f = X.shape
-        below = np.sqrt(n * self.task.alpha) * np.eye(f, dtype=X.dtype)
+        below = np.eye(f, dtype=X.dtype) * X.dtype.type(np.sqrt(n * self.task.alpha))
         rows = np.asfortranarray(np.concatenate([X, below]))
         targets = np.concatenate([y, np.zeros(f, X.dtype)])
         gels, gels_lwork = scipy.linalg.get_lapack_funcs(("gels", "gels_lwork"), (rows,))

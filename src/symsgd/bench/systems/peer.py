@@ -46,6 +46,18 @@ class Peer(System):
         return 1.0 / (len(self.y) * self.task.alpha)
 
 
+MOST_ENTRIES = 60_000_000  # stored numbers that are written as text: a gigabyte, a minute
+
+
+class TextPeer(Peer):
+    """A library that reads text."""
+
+    def reason_against(self, task: Task) -> str:
+        if task.data.n_entries > MOST_ENTRIES:
+            return f"it reads text: compared up to {MOST_ENTRIES:,} stored numbers"
+        return super().reason_against(task)
+
+
 def write_lines(path: Path, X: Any, words: Iterable[str]) -> None:
     """Rows as text: a word, then ``feature:value`` for all that is not 0, features counted from 0."""
     rows = sp.csr_matrix(X)
@@ -53,4 +65,4 @@ def write_lines(path: Path, X: Any, words: Iterable[str]) -> None:
         for row, word in enumerate(words):
             entries = slice(rows.indptr[row], rows.indptr[row + 1])
             pairs = zip(rows.indices[entries].tolist(), rows.data[entries].tolist(), strict=True)
-            file.write(f"{word} {' '.join(map('%d:%.9g'.__mod__, pairs))}\n")
+            file.write(" ".join([word, *map("%d:%.9g".__mod__, pairs)]) + "\n")

@@ -13,8 +13,8 @@ from symsgd.bench.systems.base import System
 PLACES: dict[str, tuple[str, str]] = {
     "symsgd": ("ours", "for_peers"),
     "scikit-learn SGD": ("scikit_learn", "SGD"),
-    "scikit-learn SGD, constant step": ("scikit_learn", "SGDConstant"),
-    "scikit-learn SGD, averaged": ("scikit_learn", "SGDAveraged"),
+    "scikit-learn SGD constant": ("scikit_learn", "SGDConstant"),
+    "scikit-learn SGD averaged": ("scikit_learn", "SGDAveraged"),
     "scikit-learn saga": ("scikit_learn", "Saga"),
     "scikit-learn lbfgs": ("scikit_learn", "Lbfgs"),
     "scikit-learn newton-cg": ("scikit_learn", "NewtonCg"),

@@ -59,14 +59,14 @@ class SGD(_SGD):
 class SGDConstant(_SGD):
     """SGDClassifier with a constant step: the faster one where there are many passes."""
 
-    name: ClassVar[str] = "scikit-learn SGD, constant step"
+    name: ClassVar[str] = "scikit-learn SGD constant"
     options: ClassVar[dict[str, Any]] = {"learning_rate": "constant", "eta0": CONSTANT_STEP}
 
 
 class SGDAveraged(_SGD):
     """The same, averaged over all steps: what the constant step lacks where it does not settle."""
 
-    name: ClassVar[str] = "scikit-learn SGD, averaged"
+    name: ClassVar[str] = "scikit-learn SGD averaged"
     options: ClassVar[dict[str, Any]] = {"learning_rate": "constant", "eta0": CONSTANT_STEP, "average": True}
 
 

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symsgd.bench.systems.base import Model, Task
-from symsgd.bench.systems.peer import Peer, write_lines
+from symsgd.bench.systems.peer import TextPeer, write_lines
 
-FIRST_STEP, LAST_SHARE = 4.0, 0.2  # of plain SGD: the step falls from pass to pass, to this share of the first
+FIRST_STEP = 4.0  # of plain SGD, on rows of length 1
 
 
-class VowpalWabbit(Peer):
+class VowpalWabbit(TextPeer):
     """Its default, adaptive and normalised steps. Their L2 is not that of the objective, which it does not get near."""
 
     name: ClassVar[str] = "Vowpal Wabbit"
@@ -61,12 +61,13 @@ class VowpalWabbit(Peer):
 
 
 class VowpalWabbitSGD(VowpalWabbit):
-    """Plain SGD. Its default schedule is a slow one here: the step falls by a constant factor a pass instead."""
+    """Plain SGD. Its default schedule is a slow one here: the step falls by a constant factor a pass instead, over n
+    passes to 2/n of what it was."""
 
     name: ClassVar[str] = "Vowpal Wabbit SGD"
 
     def how(self, budget: int) -> str:
-        decay = LAST_SHARE ** (1 / max(1, budget - 1))
+        decay = min(1.0, 2 / budget) ** (1 / max(1, budget - 1))
         return f"--sgd -l {FIRST_STEP} --power_t 0 --decay_learning_rate {decay:.9g} --l2 {self.task.alpha}"
 
 

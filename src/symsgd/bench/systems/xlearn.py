@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symsgd.bench.systems.base import Model, Task
-from symsgd.bench.systems.peer import Peer, write_lines
+from symsgd.bench.systems.peer import TextPeer, write_lines
 
 
-class XLearn(Peer):
+class XLearn(TextPeer):
     """`xlearn.create_linear`, lock-free, with a constant step."""
 
     name: ClassVar[str] = "xlearn SGD"
@@ -33,7 +33,10 @@ class XLearn(Peer):
         self.library: Any = importlib.import_module("xlearn")
         self.folder = tempfile.TemporaryDirectory()
         self.text = Path(self.folder.name) / "rows.txt"
-        write_lines(self.text, self.X, ("1" if own > 0 else "0" for own in self.y))
+        filled = np.asarray((self.X != 0).sum(axis=1)).ravel() > 0
+        nothing = " 0:0"  # in a row without numbers, at which it crashes
+        words = (("1" if y > 0 else "0") + ("" if own else nothing) for y, own in zip(self.y, filled, strict=True))
+        write_lines(self.text, self.X, words)
         self.run(1)  # leaves the cache
 
     def run(self, budget: int) -> None:
