@@ -1,10 +1,10 @@
-# make demo, make test, make lint, make sanitize, make fuzz, make bench: each sets up what it needs in .venv first.
+# make demo, make test, make lint, make sanitize, make fuzz, make report, make bench: each sets up what it needs in .venv first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find native CMakeLists.txt pyproject.toml -type f)
 
-.PHONY: demo test lint format sanitize bench clean
+.PHONY: demo test lint format sanitize report bench clean
 
 # The package is installed in editable mode: changes to Python files take effect at once, changes to native ones here.
 $(VENV)/.package: $(SOURCES)
@@ -105,6 +105,12 @@ $(FUZZ_SCRIPTS:%=run-%): run-%: $(VENV)/.dev
 
 # a folder of real data sets, where there is one beside the checkout
 DATA_DIR ?= $(wildcard ../shared/data)
+
+# The evaluation (docs/evaluation.md): measures, and writes bench/report.html. A second run is compared with the first.
+REPORT ?= quick
+
+report: $(VENV)/.bench
+	$(BIN)/symsgd bench $(REPORT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m symsgd.bench $(BENCH) $(if $(DATA_DIR),--data-dir $(DATA_DIR))

@@ -12,6 +12,8 @@ width of a margin. Such a step is far too large to end with, which is why only t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from symsgd.inputs import Array, Data
@@ -35,9 +37,11 @@ def largest_step(data: Data, problem: Problem, loss: Loss, intercept: float) -> 
 
 
 def _squared_norms(data: Data, rows: Array) -> Array:
+    found: Any = data.source[rows]
+    numbers = found.data if data.sparse else found
+    squares = np.square(numbers, dtype=np.float64)
     if not data.sparse:
-        found: Array = np.square(np.asarray(data.source[rows], np.float64)).sum(axis=1)
-        return found
-    ends = data.source.indptr
-    norms = (np.asarray(data.source.data[ends[row] : ends[row + 1]], np.float64) for row in rows)
-    return np.array([own @ own for own in norms])
+        return squares.sum(axis=1)  # type: ignore[no-any-return]
+    ends = np.r_[0.0, np.cumsum(squares)]
+    norms: Array = ends[found.indptr[1:]] - ends[found.indptr[:-1]]
+    return norms

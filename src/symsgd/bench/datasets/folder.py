@@ -20,7 +20,10 @@ def load(name: str, folder: Path) -> Dataset | None:
     module = _module(folder)
     if name not in module.NAMES:
         return None
-    data = module.load(name)
+    try:
+        data = module.load(name)
+    except Exception as error:  # whatever it is: the other sets go on
+        return Dataset(name, reason=f"{folder / MODULE} could not load it: {type(error).__name__}: {error}")
     return Dataset(name, data.X_train, data.y_train, data.X_test, data.y_test, data.task)
 
 

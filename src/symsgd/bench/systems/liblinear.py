@@ -1,7 +1,8 @@
 """LIBLINEAR: its trust-region Newton method and its dual coordinate descent, on one core.
 
-It takes no number of iterations: a budget b is a tolerance, 10^(1 − b/4). Both libraries of the family are called the
-same way; the one for many cores is in ``liblinear_multicore``.
+It takes no number of iterations: a budget b is a tolerance, 10^(1 − b/4). The dual method begins with a looser one and
+goes down in finer steps: where one tolerance gives it 10 %, half of that may give it 1e-6. Both libraries of the family
+are called the same way; the one for many cores is in ``liblinear_multicore``.
 """
 
 from __future__ import annotations
@@ -38,14 +39,17 @@ class Liblinear(Peer):
         self.trained = self.library.train(self.problem, self.options(budget))
 
     def options(self, budget: int) -> str:
-        return f"-s {self.solver} -c {self.cost:.17g} -e {tolerance(budget):.3g} -B -1 -q"
+        return f"-s {self.solver} -c {self.cost:.17g} -e {self.tolerance(budget):.3g} -B -1 -q"
 
     def model(self) -> Model:
         weights = np.ctypeslib.as_array(self.trained.w, (self.trained.nr_feature,)).copy()
         return Model(weights if self.trained.get_labels()[0] > 0 else -weights)  # of the label that it met first
 
     def settings(self, budget: int) -> dict[str, Any]:
-        return {"budget": budget, "tolerance": tolerance(budget)}
+        return {"budget": budget, "tolerance": self.tolerance(budget)}
+
+    def tolerance(self, budget: int) -> float:
+        return float(10.0 ** (1 - budget / 4))
 
 
 class LiblinearDual(Liblinear):
@@ -54,6 +58,5 @@ class LiblinearDual(Liblinear):
     name: ClassVar[str] = "LIBLINEAR dual"
     solver: ClassVar[int] = 7
 
-
-def tolerance(budget: int) -> float:
-    return float(10.0 ** (1 - budget / 4))
+    def tolerance(self, budget: int) -> float:
+        return float(10.0 ** (1.5 - budget / 10))
