@@ -6,7 +6,7 @@ A strategy is three choices: what is replicated per thread, which combiner merge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from symsgd._choices import Choice, check_count, check_number, resolve_choice
@@ -429,36 +429,57 @@ class Auto(Strategy):
 
     name: ClassVar[str] = "auto"
 
-    def decide(self, rule: Rule, work: Work) -> tuple[Strategy, str]:
-        """The strategy for this work, and why."""
+    def decide(self, rule: Rule, work: Work) -> tuple[Strategy, Work, str]:
+        """The strategy for this work, the work as it is given to it, and why. Fewer threads may share it: what is merged
+        grows with each."""
         parallel = MapReduce(Curvature(), block_size="auto")
         if work.n_threads == 1:
-            return Sequential(), "sequential: there is one thread"
+            return Sequential(), work, "sequential: there is one thread"
         if work.entries * work.n_passes < LEAST_WORK:
-            return Sequential(), (
-                f"sequential: {work.entries * work.n_passes:,} entries in all passes are trained in less time than "
-                f"threads take to agree ({LEAST_WORK:,} would be enough)"
-            )
-        replicas = (2 * work.n_threads + 6) * work.n_features * work.n_models * work.bytes_a_number
-        if replicas > work.memory / 2:
-            return Sequential(), (
-                f"sequential: copies of the model for {work.n_threads} threads would take {replicas / 2**30:.1f} GiB "
-                f"of {work.memory / 2**30:.1f}"
-            )
-        numbers = 2 * work.n_threads * work.n_features * work.n_models
-        if numbers > COPIES_SHARE * work.entries * work.n_passes:
-            return Sequential(), (
-                f"sequential: copies of the model for {work.n_threads} threads would have {numbers:,} numbers, more "
-                f"than a tenth of the {work.entries * work.n_passes:,} entries in all passes"
+            return (
+                Sequential(),
+                work,
+                (
+                    f"sequential: {work.entries * work.n_passes:,} entries in all passes are trained in less time than "
+                    f"threads take to agree ({LEAST_WORK:,} would be enough)"
+                ),
             )
         try:
             parallel.check(rule, None)
         except ValueError as reason:
-            return Sequential(), f"sequential: {reason}"
-        return parallel, (
-            f"mr-symsgd with the curvature combiner, blocks as large as their measured error allows: "
-            f"{work.entries:,} entries a pass on {work.n_threads} threads"
+            return Sequential(), work, f"sequential: {reason}"
+        against = _against_copies(work)
+        fewer = work
+        while against and fewer.n_threads > 3 and _against_copies(fewer):
+            fewer = replace(fewer, n_threads=fewer.n_threads // 2)
+        if _against_copies(fewer):
+            return Sequential(), work, f"sequential: {_against_copies(fewer)}"
+        return (
+            parallel,
+            fewer,
+            (
+                f"mr-symsgd with the curvature combiner, blocks as large as their measured error allows: "
+                f"{work.entries:,} entries a pass on {fewer.n_threads} threads"
+                + (f", for {against}" if against else "")
+            ),
         )
+
+
+def _against_copies(work: Work) -> str:
+    """Why the copies of the model that the curvature combiner makes for so many threads do not pay; or nothing."""
+    replicas = (2 * work.n_threads + 6) * work.n_features * work.n_models * work.bytes_a_number
+    if replicas > work.memory / 2:
+        return (
+            f"copies of the model for {work.n_threads} threads would take {replicas / 2**30:.1f} GiB of "
+            f"{work.memory / 2**30:.1f}"
+        )
+    numbers = 2 * work.n_threads * work.n_features * work.n_models
+    if numbers > COPIES_SHARE * work.entries * work.n_passes:
+        return (
+            f"copies of the model for {work.n_threads} threads would have {numbers:,} numbers, more than a tenth of "
+            f"the {work.entries * work.n_passes:,} entries in all passes"
+        )
+    return ""
 
 
 STRATEGIES: dict[str, type[Strategy]] = {

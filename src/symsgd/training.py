@@ -135,7 +135,7 @@ def train(
         mapped=data.mapped,
     )
     _check_memory(work)
-    chosen, reason = _decide(chosen, rule, work)
+    chosen, work, reason = _decide(chosen, rule, work)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
@@ -226,10 +226,10 @@ def _check_memory(work: Work) -> None:
         )
 
 
-def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, str]:
-    """The strategy that will run, and in words why."""
+def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, Work, str]:
+    """The strategy that will run, on how many threads, and in words why."""
     if not isinstance(chosen, Auto):
-        return chosen, f"{chosen.name}: as asked"
+        return chosen, work, f"{chosen.name}: as asked"
     return chosen.decide(rule, work)
 
 

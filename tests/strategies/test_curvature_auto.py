@@ -4,6 +4,7 @@ which chooses it."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -234,9 +235,9 @@ def test_auto_is_sequential_where_copies_would_not_fit() -> None:
     work = {"n_threads": 8, "n_passes": 1, "entries": 10**9, "sparse": True, "n_models": 10, "bytes_a_number": 8}
     fits, not_ = (Work(**work, n_features=f, memory=2**33) for f in (10**4, 10**7))
     assert isinstance(Auto().decide(rule, fits)[0], MapReduce)
-    strategy, words = Auto().decide(rule, not_)
-    assert strategy == Sequential()
-    assert re.fullmatch(r"sequential: copies of the model for 8 threads would take \d\d\.\d GiB of 8\.0", words)
+    strategy, same, words = Auto().decide(rule, not_)
+    assert (strategy, same) == (Sequential(), not_)
+    assert re.fullmatch(r"sequential: copies of the model for 2 threads would take \d\.\d GiB of 8\.0", words)
 
 
 @pytest.mark.usefixtures("little_is_enough")
@@ -244,10 +245,37 @@ def test_auto_is_sequential_where_copies_would_take_too_long() -> None:
     rule = Rule.check(LOG, penalties.L2(1e-4), schedules.Constant(0.1), False)
     work = {"n_threads": 4, "n_passes": 10, "sparse": True, "n_features": 10**6, "n_models": 1, "bytes_a_number": 4}
     wide, long = (Work(**work, entries=entries, memory=2**40) for entries in (10**6, 10**7))
-    strategy, words = Auto().decide(rule, wide)
+    strategy, _, words = Auto().decide(rule, wide)
     assert strategy == Sequential()
-    assert words.startswith("sequential: copies of the model for 4 threads would have 8,000,000 numbers")
+    assert words.startswith("sequential: copies of the model for 2 threads would have 4,000,000 numbers")
     assert isinstance(Auto().decide(rule, long)[0], MapReduce)
+
+
+@pytest.mark.usefixtures("little_is_enough")
+def test_auto_takes_fewer_threads_where_copies_for_all_would_take_too_long() -> None:
+    rule = Rule.check(LOG, penalties.L2(1e-4), schedules.Constant(0.1), False)
+    work = Work(
+        n_threads=13, n_passes=10, sparse=True, n_features=10**5, n_models=1, bytes_a_number=4, entries=10**6,
+        memory=2**40,
+    )  # fmt: skip
+    strategy, given, words = Auto().decide(rule, work)
+    assert strategy == MapReduce(Curvature(), block_size="auto")
+    assert given == replace(work, n_threads=3)
+    assert words.endswith(
+        "1,000,000 entries a pass on 3 threads, for copies of the model for 13 threads would have 2,600,000 numbers, "
+        "more than a tenth of the 10,000,000 entries in all passes"
+    )
+
+
+@pytest.mark.usefixtures("little_is_enough")
+def test_fewer_threads_are_what_trains() -> None:
+    """The copies for eight threads would have too many numbers; it is the training of two, to the bit."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix((np.ones(8000), rng.integers(0, 300, 8000), np.arange(0, 8001, 4)), shape=(2000, 300))
+    y = rng.integers(0, 2, 2000)
+    found, wanted = (train(X, y, n_threads=n, n_passes=2, strategy="auto") for n in (8, 2))
+    assert "on 2 threads, for copies of the model for 8 threads" in found.strategy
+    np.testing.assert_array_equal(found.coef, wanted.coef)
 
 
 @pytest.mark.usefixtures("little_is_enough")
