@@ -430,8 +430,8 @@ class Auto(Strategy):
     name: ClassVar[str] = "auto"
 
     def decide(self, rule: Rule, work: Work) -> tuple[Strategy, Work, str]:
-        """The strategy for this work, the work as it is given to it, and why. Fewer threads may share it: what is merged
-        grows with each."""
+        """The strategy for this work, the work as it is given to it, and why. Fewer threads may share it: what they
+        merge grows with each."""
         parallel = MapReduce(Curvature(), block_size="auto")
         if work.n_threads == 1:
             return Sequential(), work, "sequential: there is one thread"
