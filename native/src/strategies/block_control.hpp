@@ -3,8 +3,9 @@
 // One thread trains the first rows, while predictions change fast. Then blocks start small and double as long as the
 // error stays below half of the tolerance (a quarter, if they were too large before); above the tolerance they are
 // halved. Below a size at which a round is no longer worth it, one thread trains a stretch of rows alone, longer every
-// time in a row, before a round is tried again. Errors are measured (*checked*) in every round while the size changes,
-// then ever more seldom. Everything is counted in rows, nothing in seconds, so that every run decides the same.
+// time in a row, up to eight passes, before a round is tried again. Errors are measured (*checked*) in every round
+// while the size changes, then ever more seldom. Everything is counted in rows, nothing in seconds, so that every run
+// decides the same.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,7 @@ public:
         tolerance_ = tolerance;
         least_ = least;
         most_ = most;
+        longest_stretch_ = std::max(8 * rows, stretch);
         if (!adapts_)
             rows_ = fixed;
         else if (rows_ == 0) {
@@ -80,8 +82,7 @@ public:
             // the error grows with the blocks, so that far too much of it asks for more than one half
             for (double left = error; left > tolerance_ && rows_ / 2 >= least_; left *= 0.5) rows_ /= 2;
         } else {
-            stretch_ =
-                std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), std::max(64 * most_, least_stretch_));
+            stretch_ = std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), longest_stretch_);
             train_alone_until(rows_done + stretch_);
         }
     }
@@ -117,7 +118,7 @@ private:
     bool adapts_ = true;
     double tolerance_ = 0.0;
     std::int64_t rows_ = 0, least_ = 1, most_ = 1;
-    std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0;
+    std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0, longest_stretch_ = 0;
     std::int64_t too_large_ = none;  // blocks of so many rows had too large an error
     int strikes_ = 0;                // checks in a row with too large an error
     int since_ = 0, between_ = fewest_between;

@@ -674,23 +674,25 @@ private:
         return 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
     }
 
-    // Nanoseconds that a row takes, about.
+    // Nanoseconds that a row takes, about. Numbers that lie side by side come as fast as the memory has them.
     double row_time(const Workspace<Rows>& work) const {
-        return 40.0 + 1.4 * static_cast<double>(mean_entries(work) * merge_.stride());
+        const double entry = Rows::sparse ? 1.4 : 0.5;
+        return 40.0 + entry * static_cast<double>(mean_entries(work) * merge_.stride());
     }
 
     // Nanoseconds that a number takes which is read where another thread has written it; the more of them do, the
     // longer.
     double number_time(const Workspace<Rows>& work) const { return 0.6 + 0.1 * work.spec.strategy.threads; }
 
-    // Rows that take twenty times as long as copying the model into every replica, and two milliseconds more.
+    // Rows that take twenty times as long as copying the model into every replica, and ten milliseconds more.
     std::int64_t least_stretch(const Workspace<Rows>& work) const {
         const double numbers = static_cast<double>(work.rows.features * merge_.stride());
-        return static_cast<std::int64_t>((2e6 + 20.0 * number_time(work) * numbers) / row_time(work));
+        return static_cast<std::int64_t>((1e7 + 20.0 * number_time(work) * numbers) / row_time(work));
     }
 
-    // Rows of a block with which a round is a quarter faster than one thread, by a count of nanoseconds for what
-    // training and merging read and write. Counted, not measured, so that it is the same in every run.
+    // Rows of a block with which a round is 1.4 times as fast as one thread, by a count of nanoseconds for what
+    // training and merging read and write: less would be lost again to threads that are late. Counted, not measured, so
+    // that it is the same in every run.
     std::int64_t least_block(const Workspace<Rows>& work, std::int64_t most) {
         const auto threads = static_cast<double>(work.spec.strategy.threads), width = static_cast<double>(width_);
         const double row = row_time(work);
@@ -703,8 +705,8 @@ private:
             merge_.levels.follow(rows * width_);
             const double numbers = merge_.levels.mean_due() * merge_.stride();
             const double copies = number_time(work) * numbers * (1.0 + 2.0 / threads) * width / threads;
-            const double merge = 20000.0 + 5000.0 * threads + copies + products / 8.0;
-            if (rows > most || merge / row <= static_cast<double>(rows) * (width / 1.25 - width / threads)) return rows;
+            const double merge = 30000.0 + 8000.0 * threads + copies + products / 8.0;
+            if (rows > most || merge / row <= static_cast<double>(rows) * (width / 1.4 - width / threads)) return rows;
         }
     }
 

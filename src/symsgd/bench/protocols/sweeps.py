@@ -15,13 +15,13 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from symsgd.bench.datasets import Dataset
+from symsgd.bench.protocols.scores import share_alone
 from symsgd.bench.systems.base import Model, Task
 from symsgd.bench.systems.ours import Symsgd
 from symsgd.combiners import Curvature
 from symsgd.errors import DivergenceError
 from symsgd.schedules import Constant
 from symsgd.strategies import Strategy
-from symsgd.training import Result
 
 Key = TypeVar("Key")
 Number = TypeVar("Number", int, float)
@@ -91,12 +91,7 @@ def train(task: Task, strategy: Strategy, step_size: float, n_passes: int) -> Tr
     seconds = math.fsum(record.seconds for record in system.result.passes)
     auc = float(roc_auc_score(np.asarray(task.data.y_test) > 0, decision))
     merged = isinstance(getattr(strategy, "combiner", None), Curvature)
-    return Trained(model, seconds, auc, _share_alone(system.result) if merged else None)
-
-
-def _share_alone(result: Result) -> float:
-    rows = sum(record.rows for record in result.passes)
-    return sum(record.rows_alone for record in result.passes) / rows if rows else 0.0
+    return Trained(model, seconds, auc, share_alone(system.result) if merged else None)
 
 
 def reason_against(data: Dataset) -> str:
