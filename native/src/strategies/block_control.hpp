@@ -82,7 +82,7 @@ public:
             // the error grows with the blocks, so that far too much of it asks for more than one half
             for (double left = error; left > tolerance_ && rows_ / 2 >= least_; left *= 0.5) rows_ /= 2;
         } else {
-            stretch_ = std::min(std::max({2 * stretch_, 32 * rows_, least_stretch_}), longest_stretch_);
+            stretch_ = std::min(std::max({4 * stretch_, 32 * rows_, least_stretch_}), longest_stretch_);
             train_alone_until(rows_done + stretch_);
         }
     }

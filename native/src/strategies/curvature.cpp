@@ -684,10 +684,10 @@ private:
     // longer.
     double number_time(const Workspace<Rows>& work) const { return 0.6 + 0.1 * work.spec.strategy.threads; }
 
-    // Rows that take twenty times as long as copying the model into every replica, and ten milliseconds more.
+    // Rows that take twenty times as long as copying the model into every replica, and two milliseconds more.
     std::int64_t least_stretch(const Workspace<Rows>& work) const {
         const double numbers = static_cast<double>(work.rows.features * merge_.stride());
-        return static_cast<std::int64_t>((1e7 + 20.0 * number_time(work) * numbers) / row_time(work));
+        return static_cast<std::int64_t>((2e6 + 20.0 * number_time(work) * numbers) / row_time(work));
     }
 
     // Rows of a block with which a round is 1.4 times as fast as one thread, by a count of nanoseconds for what
