@@ -6,6 +6,7 @@ precision, budget 2 in double precision where that is another.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -35,8 +36,9 @@ class _Lapack(Peer):
         dtype = self.X.dtype if budget == 1 else np.dtype(np.float64)
         self.coef = self.solve(self.X.astype(dtype, copy=False), self.y.astype(dtype, copy=False))
 
+    @abstractmethod
     def solve(self, X: Any, y: Any) -> Any:
-        raise NotImplementedError
+        """The weights."""
 
     def model(self) -> Model:
         return Model(np.asarray(self.coef, np.float64))

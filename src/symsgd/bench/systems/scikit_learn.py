@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,8 +25,9 @@ class _Estimator(Peer):
         super().set_up(task)
         self.make(1)  # imports
 
+    @abstractmethod
     def make(self, budget: int) -> Any:
-        raise NotImplementedError
+        """An estimator, not yet fitted."""
 
     def run(self, budget: int) -> None:
         self.estimator = self.make(budget)
