@@ -287,6 +287,32 @@ std::vector<std::vector<std::int64_t>> write_order(const std::string& kind, std:
     return written;
 }
 
+// The order of the passes for those who train elsewhere than in the core (src/symsgd/gpu).
+class PyOrder {
+public:
+    PyOrder(const std::string& kind, std::int64_t rows, std::uint32_t seed, const std::optional<Bytes>& held_out)
+        : held_out_(held_out), order_(order_named(kind), rows, seed, held_out ? held_out->data() : nullptr) {}
+
+    // The rows of a pass, 0, 1, …; a full order is asked for in turn, pass after pass.
+    nb::object write(std::int64_t pass) {
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(order_.places()));
+        std::unique_ptr<std::int32_t[]> narrow;
+        std::size_t count = 0;
+        {
+            const nb::gil_scoped_release release;
+            order_.begin_pass(pass);
+            count = order_.write(0, order_.places(), rows.data());
+            narrow = std::make_unique<std::int32_t[]>(count);
+            std::copy_n(rows.begin(), count, narrow.get());
+        }
+        return nb::cast(new_array(narrow.release(), {count}));
+    }
+
+private:
+    std::optional<Bytes> held_out_;
+    Order order_;
+};
+
 // The columns A that a block's replica starts with: rows × k (see projection_seeds), for the tests of the combiners.
 nb::object write_projection(std::uint32_t seed, std::int64_t pass, std::int64_t block, int part, std::int64_t rows,
                             int k) {
@@ -410,6 +436,11 @@ NB_MODULE(_core, m) {
           "coef"_a, "intercept"_a, "n_threads"_a);
     m.def("evaluate_loss", &evaluate_loss, "name"_a, "parameter"_a, "p"_a, "y"_a, "single"_a);
     m.def("write_order", &write_order, "kind"_a, "n_rows"_a, "seed"_a, "n_passes"_a);
+    nb::class_<PyOrder>(m, "Order")
+        .def(nb::init<const std::string&, std::int64_t, std::uint32_t, const std::optional<Bytes>&>(), "kind"_a,
+             "n_rows"_a, "seed"_a, "held_out"_a.none() = nb::none())
+        .def("write", &PyOrder::write, nb::sig("def write(self, pass_number: int) -> NDArray[numpy.int32]"),
+             "pass_number"_a);
     m.def(
         "write_projection", &write_projection,
         nb::sig(

@@ -10,11 +10,10 @@ import logging
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from symsgd import _core
 from symsgd.callbacks import Callback, PassRecord
 from symsgd.checkpoints import Checkpoint, Checkpoints
 from symsgd.errors import CheckpointError, DivergenceError, TrainingInterrupted
@@ -100,11 +99,32 @@ def pass_by_pass(
     return result
 
 
+class NativeTraining(Protocol):
+    """What runs the passes: the core, or a GPU's (:class:`symsgd.gpu.training.Training`)."""
+
+    @property
+    def active(self) -> list[int]: ...
+    @property
+    def t(self) -> float: ...
+    @property
+    def averaged_steps(self) -> float: ...
+    def run_pass(self) -> Any: ...
+    def keep_classes(self, classes: Any) -> None: ...
+    def step_size(self, c: int) -> float: ...
+    def set_step_size(self, c: int, step_size: float) -> None: ...
+    def store(self, coef: Array, intercept: Array) -> bool: ...
+    def load(self, coef: Array, intercept: Array) -> None: ...
+    def store_average(self, coef: Array, intercept: Array) -> None: ...
+    def load_average(self, coef: Array, intercept: Array) -> None: ...
+    def save(self) -> bytes: ...
+    def resume(self, state: bytes) -> None: ...
+
+
 @dataclass
 class Run:
     """The native training and what Python keeps of it: the last two models stored, one of them finite."""
 
-    native: _core.Training
+    native: NativeTraining
     problem: Problem
     rule: Rule
     reason: str

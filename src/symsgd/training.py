@@ -14,18 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from symsgd import _core, losses, penalties, schedules, strategies
+from symsgd import _core, devices, losses, penalties, schedules, strategies
 from symsgd._choices import check_count, check_number
 from symsgd.callbacks import CallbackLike, as_callbacks
 from symsgd.checkpoints import Checkpoints, fingerprint
 from symsgd.data.store import Store
+from symsgd.gpu import build
+from symsgd.gpu.machine import Machine
 from symsgd.inputs import Data, check_data, without_repeats
 from symsgd.judging import EarlyStopping, Judge
 from symsgd.losses import Loss, OneClass
 from symsgd.penalties import Penalty
 from symsgd.problem import Problem, Rule
 from symsgd.results import Result, Start, decision
-from symsgd.runs import Run, pass_by_pass
+from symsgd.runs import NativeTraining, Run, pass_by_pass
 from symsgd.schedules import Linear, Schedule
 from symsgd.step_sizes import largest_step
 from symsgd.strategies import Auto, Strategy, Work
@@ -48,6 +50,7 @@ def train(
     penalty: str | Penalty | None = "l2",
     schedule: str | Schedule = "optimal",
     strategy: str | Strategy = "auto",
+    device: str = "cpu",
     n_threads: int | None = None,
     n_passes: int = 10,
     seed: int = 0,
@@ -75,6 +78,7 @@ def train(
     y : targets. For the margin losses (log_loss, hinge, …) labels of any kind, two or more of them; for the others
         numbers. Not used by the one-class loss.
     loss, penalty, schedule, strategy : a name, or an instance from the module of that name
+    device : "cpu", "cuda" for a GPU (docs/gpu.md), or "auto" for a GPU where there is one and the work is worth it
     n_threads : ``None`` for every core this process may use
     n_passes : passes over the data, at most
     seed : of the order of the rows, 0 … 2³² − 1
@@ -134,8 +138,13 @@ def train(
         memory=available_memory(),
         mapped=data.mapped,
     )
-    _check_memory(work)
-    chosen, work, reason = _decide(chosen, rule, work)
+    machine = _machine_for(device, chosen, rule, work)
+    if machine is None:
+        _check_memory(work)
+        chosen, work, reason = _decide(chosen, rule, work)
+    else:
+        build.check(rule)
+        chosen, reason = build.decide(chosen, rule, data.n_rows, machine)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
@@ -150,24 +159,32 @@ def train(
         rule = replace(rule, schedule=line)
     in_core = chosen.native(work)
     order = _order(shuffle, data.n_rows)
-    run = Run(
-        native=_core.Training(
+    common: dict[str, Any] = {
+        "fit_intercept": bool(fit_intercept),
+        "track_norms": tol is not None and early_stopping is None,
+        "order": order,
+        "seed": _check_seed(seed),
+        "held_out": None if early_stopping is None else judge.held_out_bytes(),
+        "t": 1.0 if init is None else float(init.t),
+    }
+    native: NativeTraining
+    if machine is None:
+        native = _core.Training(
             rows=data.rows,
             **problem.native(),
             **rule.native(),
-            fit_intercept=bool(fit_intercept),
             intercept_decay=decay,
-            track_norms=tol is not None and early_stopping is None,
             repeats=not data.canonical,
             soft_curvature=chosen.soft_curvature,
             strategy=_core.Strategy(**in_core),
-            order=order,
-            seed=_check_seed(seed),
-            held_out=None if early_stopping is None else judge.held_out_bytes(),
-            t=1.0 if init is None else float(init.t),
             mapped=data.mapped,
             memory=work.memory,
-        ),
+            **common,
+        )
+    else:
+        native = build.make(machine, data, problem, rule, chosen, **common)
+    run = Run(
+        native=native,
         problem=problem,
         rule=rule,
         reason=reason,
@@ -187,7 +204,7 @@ def train(
             "order": f"{order} of seed {seed}",
             "tol, patience": f"{tol}, {patience}",
             "init": "none" if init is None else f"{fingerprint(init.coef)} at step {init.t}",
-            "instruction set": _core.instruction_set(),
+            "instruction set": _core.instruction_set() if machine is None else machine.name,
         }
         keeper = Checkpoints.check(checkpoint, every, decisive)
     logger.info("training %d rows x %d features; %s", data.n_rows, data.n_features, reason)
@@ -231,6 +248,20 @@ def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, Work, s
     if not isinstance(chosen, Auto):
         return chosen, work, f"{chosen.name}: as asked"
     return chosen.decide(rule, work)
+
+
+def _machine_for(device: str, chosen: Strategy, rule: Rule, work: Work) -> Machine | None:
+    """The GPU to train on; None for the CPU."""
+    if devices.check_device(device) == "cpu":
+        return None
+    if device == "auto":
+        reason = build.why_cpu(chosen, rule, work) or devices.why_not_cuda()
+        if reason:
+            logger.info("on the CPU: %s", reason)
+            return None
+    if work.sparse:
+        raise ValueError("device='cuda' trains dense rows; X is sparse. Use device='cpu', or X.toarray() if it fits")
+    return devices.cuda()
 
 
 def _check_start(init: Start | Result) -> None:

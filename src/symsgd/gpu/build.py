@@ -1,0 +1,167 @@
+"""A training in the words of :func:`symsgd.train`, checked and put on a machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symsgd import _core
+from symsgd.combiners import Curvature
+from symsgd.gpu.directions import USUAL_RANK
+from symsgd.gpu.machine import Array, Machine, Step
+from symsgd.gpu.schedule import Steps
+from symsgd.gpu.training import Orders, Rounds, Training
+from symsgd.inputs import Data
+from symsgd.penalties import L2, NoPenalty
+from symsgd.problem import Problem, Rule
+from symsgd.strategies import Auto, MapReduce, Sequential, Strategy, Work
+
+LEAST_ROWS = 8192  # fewer are over before rounds have found their size
+LEAST_WORK = 1_000_000_000  # numbers in all passes: half a second on one core, less than what a GPU takes to begin
+
+
+def decide(chosen: Strategy, rule: Rule, n_rows: int, machine: Machine | None) -> tuple[Strategy, str]:
+    """Sequential, which is exact, or the curvature combiner; and why.
+
+    Raises
+    ------
+    ValueError : the strategy is one that a GPU does not have
+    """
+    name = machine.name if machine else "a GPU"
+    if isinstance(chosen, Sequential) or (isinstance(chosen, MapReduce) and isinstance(chosen.combiner, Curvature)):
+        return chosen, f"{chosen.name} on {name}: as asked"
+    if not isinstance(chosen, Auto):
+        raise ValueError(
+            f"strategy={chosen.name!r} does not run on device='cuda'; there are 'sequential', "
+            "MapReduce(Curvature(), block_size='auto') and 'auto'"
+        )
+    if rule.schedule.passive_aggressive:
+        return Sequential(), f"sequential on {name}: schedule={rule.schedule.name!r} takes its steps from margins"
+    if n_rows < LEAST_ROWS:
+        return Sequential(), f"sequential on {name}: {n_rows} rows are too few for rounds"
+    return (
+        MapReduce(Curvature(), block_size="auto"),
+        f"mr-symsgd with the curvature combiner on {name}, rounds as large as their measured error allows",
+    )
+
+
+def why_cpu(chosen: Strategy, rule: Rule, work: Work) -> str:
+    """Why ``device="auto"`` does not ask for a GPU; nothing if it does."""
+    if work.sparse:
+        return "the rows are sparse"
+    if work.mapped:
+        return "the rows are in a file"
+    if work.entries * work.n_passes < LEAST_WORK:
+        return f"{work.entries * work.n_passes:,} numbers in all passes are not worth the way to a GPU"
+    try:
+        check(rule)
+        decide(chosen, rule, LEAST_ROWS, None)
+    except ValueError as reason:
+        return str(reason)
+    return ""
+
+
+def check(rule: Rule) -> None:
+    """Raises ValueError for what a GPU does not train."""
+    if not isinstance(rule.penalty, (NoPenalty, L2)):
+        raise ValueError(
+            f"penalty={rule.penalty.name!r} does not work with device='cuda', which has None and 'l2'; use device='cpu'"
+        )
+    if rule.average_from:
+        raise ValueError("average does not work with device='cuda'; use device='cpu'")
+
+
+def make(
+    machine: Machine,
+    data: Data,
+    problem: Problem,
+    rule: Rule,
+    chosen: Strategy,
+    *,
+    fit_intercept: bool,
+    track_norms: bool,
+    order: str,
+    seed: int,
+    held_out: Any,
+    t: float,
+) -> Training:
+    """The training; rows are copied to the machine unless they are there."""
+    native = rule.native()
+    most_curvature = rule.loss.most_curvature * max(*problem.positive_weight, *problem.negative_weight)
+    steps = Steps(
+        machine=machine,
+        dtype=data.dtype,
+        schedule=native["schedule"],
+        first=native["step_size"],
+        power=native["power"],
+        alpha=native["schedule_alpha"],
+        begins=native["schedule_first"],
+        n_steps=native["schedule_steps"],
+        t0=optimal_start(rule) if native["schedule"] == "optimal" else 0.0,
+        l2=native["l2"],
+        most_curvature=most_curvature,
+    )
+    step = Step(
+        loss=rule.loss.name,
+        epsilon=native["loss_parameter"],
+        kappa=float(fit_intercept),
+        pull=native["intercept_pull"],
+        passive_aggressive={"pa1": 1, "pa2": 2}.get(rule.schedule.name, 0),
+    )
+    return Training(
+        machine,
+        X=rows_on(machine, data),
+        n_features=data.n_features,
+        labels=_labels(problem, data.n_rows),
+        sample_weight=problem.sample_weight,
+        positive_weight=problem.positive_weight,
+        negative_weight=problem.negative_weight,
+        several=problem.target == "classes",
+        step=step,
+        steps=steps,
+        track_norms=track_norms,
+        mode="exact" if isinstance(chosen, Sequential) else "rounds",
+        rounds=_rounds(chosen),
+        orders=Orders(machine, order, data.n_rows, seed, held_out),
+        t=t,
+    )
+
+
+def optimal_start(rule: Rule) -> float:
+    """t₀ of the schedule "optimal": its first step is of the size of typical weights."""
+    native = rule.native()
+    typical = float(np.sqrt(1.0 / np.sqrt(native["schedule_alpha"])))
+    g = _core.evaluate_loss(native["loss"], native["loss_parameter"], -typical, 1.0, False)[1]
+    return float(1.0 / (typical / max(1.0, g) * native["schedule_alpha"]))
+
+
+def _rounds(chosen: Strategy) -> Rounds:
+    if not isinstance(chosen, MapReduce) or not isinstance(chosen.combiner, Curvature):
+        return Rounds(0.0, 1, 0, 0)
+    combiner = chosen.combiner
+    return Rounds(
+        tolerance=combiner.tolerance,
+        rank=USUAL_RANK if combiner.rank == "auto" else combiner.rank,
+        block_size=0 if chosen.block_size == "auto" else chosen.block_size,
+        sweeps=0 if combiner.refine == "auto" else combiner.refine + 1,
+    )
+
+
+def _labels(problem: Problem, n_rows: int) -> Any:
+    """What the kernels read: ±1 for two classes, class numbers for more, numbers as they are."""
+    if problem.labels is None:
+        return np.ones(n_rows)
+    if problem.target == "binary":
+        return np.where(problem.labels == problem.positive, 1.0, -1.0)
+    return problem.labels
+
+
+def rows_on(machine: Machine, data: Data) -> Array:
+    """The rows, with as many zeros after each as the machine likes."""
+    features = machine.padded(data.n_features)
+    if features == data.n_features:
+        return machine.asarray(data.source)
+    rows = machine.xp.zeros((data.n_rows, features), data.dtype)
+    rows[:, : data.n_features] = machine.asarray(data.source)
+    return rows

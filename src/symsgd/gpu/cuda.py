@@ -1,0 +1,260 @@
+"""The machine of CUDA: CuPy's arrays, and the kernels in ``kernels/``, compiled when they are first needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symsgd.gpu.machine import Array, Control, Directions, Model, Step, Stretch
+from symsgd.gpu.planning import BLOCK_SLOTS, EXACT_THREADS, ROUNDS_THREADS, SUMS, plan_exact, plan_rounds
+
+KERNELS = Path(__file__).parent / "kernels"
+LOSS_KINDS = (
+    "log_loss", "hinge", "perceptron", "squared_hinge", "modified_huber", "squared_error", "huber",
+    "epsilon_insensitive", "squared_epsilon_insensitive",
+)  # fmt: skip
+GRAM_BLOCK = 128
+
+_POINTER = np.uint64
+_TARGETS = np.dtype(
+    [(name, _POINTER) for name in ("label", "weight", "positive_weight", "negative_weight", "class_id")], align=True
+)
+
+
+def source(kernel: str) -> str:
+    """The source of a kernel, in one piece."""
+    return "\n".join((KERNELS / name).read_text() for name in ("common.cuh", "losses.cuh", f"{kernel}.cu"))
+
+
+def definitions(step: Step, dtype: np.dtype[Any], architecture: int) -> tuple[str, ...]:
+    """What it is compiled for."""
+    loss = "hinge" if step.loss == "one_class" else step.loss
+    return (
+        f"-DREAL={'float' if dtype.itemsize == 4 else 'double'}",
+        f"-DLOSS_KIND={LOSS_KINDS.index(loss)}",
+        f"-DPASSIVE={step.passive_aggressive}",
+        f"-DBLOCK={GRAM_BLOCK}",
+        f"-DARCHITECTURE={architecture}",
+    )
+
+
+class Cuda:
+    """The current CUDA device."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.xp: Any = cupy
+        facts = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+        self.name = facts["name"].decode()
+        self.blocks = int(facts["multiProcessorCount"])
+        self.shared = int(facts["sharedMemPerBlockOptin"])
+        self.architecture = 100 * int(facts["major"]) + 10 * int(facts["minor"])  # as __CUDA_ARCH__
+        self._kept: dict[tuple[Any, ...], Array] = {}
+        self._beside: Any = None
+
+    def asarray(self, array: Any, dtype: np.dtype[Any] | None = None) -> Array:
+        return self.xp.ascontiguousarray(self.xp.asarray(array, dtype))
+
+    def upload(self, array: Any) -> Array:
+        with self.xp.cuda.Stream(non_blocking=True) as stream:
+            copy = self.xp.asarray(array)
+            stream.synchronize()
+        return copy
+
+    def to_host(self, array: Array) -> np.ndarray[Any, Any]:
+        return np.asarray(self.xp.asnumpy(array))
+
+    def free_bytes(self) -> int:
+        pool = self.xp.get_default_memory_pool()
+        return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+
+    def padded(self, n_features: int) -> int:
+        return -(-n_features // 4) * 4
+
+    def most_rows(self, n_features: int, n_models: int, rank: int, dtype: np.dtype[Any]) -> int:
+        return plan_rounds(n_features, n_models, rank, dtype.itemsize, self.shared).most_rows
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        if self._beside is None:
+            self._beside = self.xp.cuda.Stream(non_blocking=True)
+        # what has been asked for so far comes first: it may still read memory that is free by now
+        self._beside.wait_event(self.xp.cuda.get_current_stream().record())
+        with self._beside:
+            yield
+
+    def wait_for_beside(self) -> None:
+        stream = self.xp.cuda.get_current_stream()
+        if self._beside is not None:
+            stream.wait_event(self._beside.record())
+
+    def gram_block(self, n_models: int) -> int:
+        return GRAM_BLOCK
+
+    def exact(self, stretch: Stretch, gram: Array, step: Step, model: Model) -> Array:
+        xp, dtype = self.xp, model.w.dtype
+        models, features = model.w.shape
+        plan = plan_exact(features, models, dtype.itemsize, self.blocks, self.shared, GRAM_BLOCK)
+        decay = xp.exp(stretch.decay - stretch.decay[:, :1])
+        steps, losses = self._scratch("steps", (models, stretch.count), dtype), xp.empty((models, stretch.count), dtype)
+        partial = self._scratch("partial", (BLOCK_SLOTS, models, plan.workers, plan.block), dtype)
+        counters = xp.zeros((BLOCK_SLOTS + 1) * models, np.uint32)
+        fields = {
+            **_common(stretch, step, model), "slice": plan.slice, "staged": plan.staged, "gram": gram,
+            "decay": decay.astype(dtype), "v": model.w,
+            "steps": steps, "losses": losses, "partial": partial, "chained": counters, "worked": counters[models:],
+        }  # fmt: skip
+        struct = _pack(_exact_type(dtype), fields)
+        self._launch("exact", step, dtype, models + plan.workers, EXACT_THREADS, plan.shared, struct)
+        model.w *= decay[:, -1:].astype(dtype)
+        return losses
+
+    def rounds(self, stretch: Stretch, directions: Directions, control: Control, step: Step, model: Model) -> Array:
+        xp, dtype = self.xp, model.w.dtype
+        models, features = model.w.shape
+        rank, blocks = directions.rank, self.blocks
+        plan = plan_rounds(features, models, rank, dtype.itemsize, self.shared)
+        losses = xp.empty((models, stretch.count), dtype)
+        words = np.dtype((np.uint64, dtype.itemsize // 4))
+        columns = models * (2 * rank + 1 + SUMS)
+        sizes = {
+            "told": 2 * columns * blocks, "answers": 2 * blocks * (columns + models * (rank + 1)),
+            "partial": models * blocks * features, "weights": models * features,
+        }  # fmt: skip
+        memory = self._scratch("messages", (sum(sizes.values()),), words)
+        memory.fill(0)
+        ends = np.cumsum(list(sizes.values()))
+        messages = {name: memory[end - count :] for (name, count), end in zip(sizes.items(), ends, strict=True)}
+        state = xp.asarray(_pack_control(control).view(np.uint8))
+        fields = {
+            **_common(stretch, step, model), "rank": rank, "staged": plan.staged, "slots": plan.slots,
+            "directions": directions.V, "along": directions.along, "sharpness": directions.sharpness,
+            "tail": directions.tail,
+            "squares": directions.squares, "decay": stretch.decay, "w": model.w, "slope": model.slope,
+            "losses": losses, **messages, "control": state,
+        }  # fmt: skip
+        struct = _pack(_rounds_type(dtype), fields)
+        self._launch("rounds", step, dtype, blocks, ROUNDS_THREADS, plan.shared, struct)
+        _unpack_control(xp.asnumpy(state).view(_CONTROL)[0], control)
+        return losses
+
+    def _scratch(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Memory that is used again by the next launch."""
+        base, inner = dtype.subdtype or (dtype, ())
+        own = self._kept.get((name, dtype))
+        if own is None or own.shape != (*shape, *inner):
+            own = self._kept[name, dtype] = self.xp.empty((*shape, *inner), base)
+        return own
+
+    def _launch(
+        self, kernel: str, step: Step, dtype: np.dtype[Any], blocks: int, threads: int, shared: int, struct: Any
+    ) -> None:
+        function = _compiled(kernel, definitions(step, dtype, self.architecture))
+        function.max_dynamic_shared_size_bytes = shared
+        function((blocks,), (threads,), (struct,), shared_mem=shared)
+
+
+@functools.cache
+def _compiled(kernel: str, defined: tuple[str, ...]) -> Any:
+    import cupy
+
+    module = cupy.RawModule(code=source(kernel), options=("--std=c++17", *defined))
+    return module.get_function(f"{kernel}_pass")
+
+
+def _common(stretch: Stretch, step: Step, model: Model) -> dict[str, Any]:
+    """What both kernels are told."""
+    models, features = model.w.shape
+    stride = stretch.X.strides[0] // stretch.X.itemsize
+    return {
+        "X": stretch.X, "stride": stride, "rows": stretch.rows, "count": stretch.count,
+        "features": features, "models": models, "per_model": len(stretch.step) > 1,
+        "aligned": features % 4 == 0 and stride % 4 == 0 and stretch.X.data.ptr % 16 == 0,
+        "step": stretch.step, "targets": stretch.targets, "epsilon": step.epsilon, "kappa": step.kappa,
+        "pull": step.pull, "intercept": model.intercept,
+    }  # fmt: skip
+
+
+def _real(dtype: np.dtype[Any], *names: str) -> list[tuple[str, Any]]:
+    return [(name, dtype) for name in names]
+
+
+def _pointers(*names: str) -> list[tuple[str, Any]]:
+    return [(name, _POINTER) for name in names]
+
+
+def _numbers(*names: str) -> list[tuple[str, Any]]:
+    return [(name, np.int32) for name in names]
+
+
+@functools.cache
+def _exact_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """``Pass`` of kernels/exact.cu."""
+    return np.dtype(
+        [
+            *_pointers("X"), ("stride", np.int64), *_pointers("rows"),
+            *_numbers("count", "features", "models", "slice", "staged", "aligned"),
+            *_pointers("gram", "step", "decay"), *_numbers("per_model"), ("targets", _TARGETS),
+            *_real(dtype, "epsilon", "kappa", "pull"),
+            *_pointers("v", "intercept", "steps", "losses", "partial", "chained", "worked"),
+        ],
+        align=True,
+    )  # fmt: skip
+
+
+@functools.cache
+def _rounds_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """``Pass`` of kernels/rounds.cu."""
+    return np.dtype(
+        [
+            *_pointers("X"), ("stride", np.int64), *_pointers("rows"),
+            *_numbers("count", "features", "models", "rank", "staged", "slots", "aligned"),
+            *_pointers("directions", "along", "sharpness"), *_real(dtype, "tail", "squares"),
+            *_pointers("step", "decay"), *_numbers("per_model"), ("targets", _TARGETS),
+            *_real(dtype, "epsilon", "kappa", "pull"),
+            *_pointers("w", "intercept", "slope", "losses", "told", "answers", "partial", "weights", "control"),
+        ],
+        align=True,
+    )  # fmt: skip
+
+
+def _pack(kind: np.dtype[Any], fields: dict[str, Any]) -> Any:
+    """The struct; arrays as their addresses."""
+    struct = np.zeros((), kind)
+    for name in kind.names or ():
+        value = fields[name]
+        if name == "targets":
+            for own in _TARGETS.names or ():
+                struct[name][own] = _address(getattr(value, own))
+        else:
+            struct[name] = _address(value) if kind[name] == _POINTER else value
+    return struct[()]
+
+
+def _address(array: Array | None) -> int:
+    return 0 if array is None else int(array.data.ptr)
+
+
+_CONTROL = np.dtype(
+    [
+        *_numbers("rows", "adapts", "most", "too_large", "strikes", "since", "between", "sweeps"),
+        ("tolerance", np.float32), ("ratio", np.float32), ("errors", np.float64),
+        *_numbers("checks", "rounds", "sweeps_made", "stuck", "done"),
+    ],
+    align=True,
+)  # fmt: skip
+
+
+def _pack_control(control: Control) -> np.ndarray[Any, Any]:
+    return np.array([tuple(getattr(control, name) for name in _CONTROL.names or ())], _CONTROL)
+
+
+def _unpack_control(state: Any, control: Control) -> None:
+    for name in _CONTROL.names or ():
+        setattr(control, name, type(getattr(control, name))(state[name]))

@@ -1,0 +1,71 @@
+"""The sharpest directions of the rows, which rounds follow exactly, and what is known of the rest.
+
+H = E[x xᵀ] over a sample of the rows; the curvature of the loss scales it, and is measured while it trains. Its first
+eigenvectors come from subspace iterations, which are matrix products and small factorisations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symsgd.gpu.machine import Array, Directions, Machine
+
+SAMPLE = 8192  # rows
+PAIRS = 1024  # rows whose products with each other are looked at
+USUAL_RANK = 64
+MORE = 8  # vectors beyond the rank, so that the last directions converge as well
+ITERATIONS = 6
+
+
+def find(machine: Machine, sample: Array, rank: int) -> Directions:
+    """Directions of the rows in ``sample``, without those of any rows along them."""
+    xp = machine.xp
+    count, features = sample.shape
+    rank = min(rank, features)
+    width = min(features, rank + MORE)
+    start = np.random.default_rng(0).standard_normal((features, width))
+    V = _orthonormal(machine, machine.asarray(start, sample.dtype))
+    small = np.zeros((width, width))
+    for _ in range(ITERATIONS):
+        moved = sample.T @ (sample @ V) / count
+        small = machine.to_host(V.T @ moved).astype(np.float64)
+        V = _orthonormal(machine, moved)
+    along = sample @ V
+    small = machine.to_host(along.T @ along).astype(np.float64) / count
+    values, turn = np.linalg.eigh((small + small.T) / 2)
+    order = np.argsort(-values)[:rank]
+    values = np.maximum(values[order], 0.0)
+    V = xp.ascontiguousarray(V @ machine.asarray(turn[:, order], sample.dtype))
+    trace = float((sample.astype(sample.dtype) ** 2).sum(dtype=np.float64)) / count
+    tail = max(0.0, trace - float(values.sum())) / (features - rank) if features > rank else 0.0
+    return Directions(
+        V=V,
+        sharpness=machine.asarray(values, sample.dtype),
+        along=V[:0],
+        tail=tail,
+        squares=_typical_product(machine, sample[:PAIRS]),
+    )
+
+
+def _orthonormal(machine: Machine, V: Array) -> Array:
+    """The same span with orthonormal columns: twice by Cholesky's factors of the small matrix of products."""
+    for _ in range(2):
+        products = machine.to_host(V.T @ V).astype(np.float64)
+        scale = np.sqrt(np.maximum(np.diag(products), np.finfo(np.float32).tiny))
+        values, turn = np.linalg.eigh(products / np.outer(scale, scale))
+        keep = turn / np.sqrt(np.maximum(values, 1e-10)) / scale[:, None]
+        V = V @ machine.asarray(keep, V.dtype)
+    return V
+
+
+def _typical_product(machine: Machine, sample: Array) -> float:
+    """√E[(x·x′)²] over pairs of different rows: √Σλ², without the chance that a sample of one row has."""
+    products: Any = sample @ sample.T
+    count = len(sample)
+    if count < 2:
+        return 0.0
+    squares = products * products
+    total = float(squares.sum(dtype=np.float64)) - float(machine.xp.diagonal(squares).sum(dtype=np.float64))
+    return float(np.sqrt(max(0.0, total) / (count * (count - 1))))

@@ -1,0 +1,745 @@
+// Rounds: every block of threads has a block of up to 32 rows, all of them start from the same weights, and the steps
+// that they make are those that they would have made one after the other, as far as a few directions can tell.
+//
+// With orthonormal directions V, the sharpest of the data, and q_i = Vᵀx_i, which is kept for every row,
+//
+//     x_i·v_i ≈ x_i·v + q_i·u_i,     u_i = −Σ_{j<i} e_j q_j
+//
+// v as in exact.cu. The products of rows with the weights are made once a round; what is serial has as many numbers as
+// there are directions. Within a block of rows it goes row by row, by one warp. From block to block u is chained, by the
+// curvature combiner: d_p = s_p + M (d_{p−1} − d°_{p−1}), M = exp(−a h λ) for every direction, d° what the block has
+// started from; then the blocks go again from where the chain says that they start, until that changes nothing worth a
+// sweep. Outside of V a step fades as the mean curvature there says.
+//
+// How far the predictions of the next rows are from what this round says about them is measured now and then, and
+// decides how many rows the next rounds have. All blocks of threads come to the same decisions by themselves.
+
+constexpr int most_rows = warp_size;  // of a block
+constexpr int n_sums = 6;
+constexpr int batch = 8;         // numbers of other blocks that a thread waits for at once
+constexpr int most_length = 8;   // blocks of threads for every lane of a warp
+constexpr int most_sweeps = 6;
+constexpr int between_ratios = 16;  // rounds
+constexpr int most_stuck = 4;  // then the rest of the rows is left to whoever goes row by row
+// Changes get smaller from sweep to sweep by a ratio that is measured. Where gradients jump, a small change says nothing
+// about the next; where they do not, the chain takes along to first order what blocks would do from other starts, and a
+// half of what one more sweep would change is still a careful estimate of what that leaves.
+#if LOSS_KIND == HINGE || LOSS_KIND == PERCEPTRON || LOSS_KIND == EPSILON_INSENSITIVE
+constexpr Real least_ratio = Real(1), not_chained = Real(1);
+#else
+constexpr Real least_ratio = Real(0.05), not_chained = Real(0.5);
+#endif
+enum Sum { steps_changed, margins_changed, squares_changed, margin_sum, margin_squares, drift_squares };
+
+// What is decided from round to round, and kept from launch to launch.
+struct Control {
+    int rows;       // of a block
+    int adapts;     // whether that follows the error
+    int most;       // rows of a block
+    int too_large;  // a size whose error was too large
+    int strikes;    // checks in a row with too large an error
+    int since, between;  // rounds since the last check, and from one to the next
+    int sweeps;     // of every round; 0: as many as are worth it
+    float tolerance;
+    float ratio;    // of what a sweep changes to what the one before it has changed
+    // of this launch
+    double errors;  // their sum
+    int checks, rounds, sweeps_made;
+    int stuck;      // checks in a row with too large an error at the least size
+    int done;       // rows: all, unless it got stuck
+};
+
+struct Pass {
+    const Real* X;
+    long long stride;
+    const int* rows;    // positions → rows of X and of q
+    int count, features, models, rank;
+    int staged;         // rows are kept in shared memory,
+    int slots;          // so many of them
+    int aligned;        // rows may be read 16 bytes at a time
+    const Real* directions;  // V: features × rank
+    const Real* along;       // q: rows × rank
+    const Real* sharpness;   // λ: rank
+    Real tail;               // λ of all other directions, in the mean
+    Real squares;            // √ Σ λ² over all directions
+    const Real* step;        // as in exact.cu
+    const double* decay;     // log S
+    int per_model;
+    Targets targets;
+    Real epsilon, kappa, pull;
+    Real* w;            // models × features
+    double* intercept;  // models
+    Real* slope;        // models: h, how much gradients change with predictions
+    Real* losses;       // models × count
+    // messages, all of them zero when the launch begins
+    Word* told;         // 2 × columns × blocks: what a sweep has come to in each block
+    Word* answers;      // 2 × blocks × (columns + models (rank + 1)): where the chain ends, and where blocks start
+    Word* partial;      // models × blocks × features: movements
+    Word* weights;      // models × features
+    Control* control;
+};
+
+struct Vector16 {
+    static constexpr int numbers = 16 / sizeof(Real);
+    Real at[numbers];
+};
+
+// x·w by one warp
+__device__ inline Real dot(const Real* x, const Real* w, int count, bool aligned) {
+    Real sum = 0;
+    if (aligned) {
+        const auto* a = reinterpret_cast<const float4*>(x);
+        const auto* b = reinterpret_cast<const float4*>(w);
+        const int pieces = count / Vector16::numbers;
+#pragma unroll 8
+        for (int i = lane_id(); i < pieces; i += warp_size) {
+            const float4 raw_p = a[i], raw_q = b[i];
+            const auto& p = reinterpret_cast<const Vector16&>(raw_p);
+            const auto& q = reinterpret_cast<const Vector16&>(raw_q);
+#pragma unroll
+            for (int k = 0; k < Vector16::numbers; ++k) sum += p.at[k] * q.at[k];
+        }
+    } else {
+        for (int i = lane_id(); i < count; i += warp_size) sum += x[i] * w[i];
+    }
+    return sum_of_warp(sum);
+}
+
+struct Facts {
+    Real target[most_rows], weight[most_rows], size[most_rows], decay[most_rows], after[most_rows], moves[most_rows];
+};
+
+// A round: its first position, its rows, rows a block, and those of this block.
+struct Span {
+    int begin, count, size, first, mine;
+    int slot = 0;   // of its first row in shared memory
+    int there = 0;  // rows that are there, or under way, before it is prepared
+
+    __device__ Span(int begin, int size, int all) : begin(begin), size(size) {
+        const long long wanted = static_cast<long long>(gridDim.x) * size;
+        count = static_cast<int>(min(wanted, static_cast<long long>(max(0, all - begin))));
+        const int offset = static_cast<int>(blockIdx.x) * size;
+        first = begin + offset;
+        mine = max(0, min(size, count - offset));
+    }
+};
+
+// By model, in shared memory.
+struct Shared {
+    Real *weights, *q, *gram, *steps, *faded, *margins, *before, *products, *expected;
+    Real *sharpness, *start, *end, *rate, *back, *sums, *drift, *slope, *next_slope, *pace, *scratch, *rows;
+    double* intercept;
+    Facts* facts;
+};
+
+__device__ Real* carve(Real*& memory, int count) {
+    Real* own = memory;
+    memory += (count + 3) / 4 * 4;
+    return own;
+}
+
+class Rounds {
+public:
+    __device__ Rounds(const Pass& pass, Real* memory) : pass_(pass), span_(0, 1, 0) {
+        const int m = pass.models, threads = blockDim.x;
+        rank_ = pass.rank;
+        dims_ = rank_ + 1;
+        columns_ = dims_ + n_sums;
+        width_ = columns_ + rank_;
+        q_stride_ = rank_ + 1;
+        w_stride_ = (pass.features + 3) / 4 * 4;
+        control_ = *pass.control;
+        control_.errors = 0;
+        control_.checks = control_.rounds = control_.sweeps_made = control_.stuck = 0;
+        shared_.weights = carve(memory, m * w_stride_);
+        shared_.q = carve(memory, most_rows * q_stride_);
+        shared_.gram = carve(memory, most_rows * most_rows);
+        shared_.steps = carve(memory, m * most_rows);
+        shared_.faded = carve(memory, m * most_rows);
+        shared_.margins = carve(memory, m * most_rows);
+        shared_.before = carve(memory, m * most_rows);
+        shared_.products = carve(memory, m * most_rows);
+        shared_.expected = carve(memory, m * most_rows);
+        shared_.sharpness = carve(memory, rank_);
+        shared_.start = carve(memory, m * dims_);
+        shared_.end = carve(memory, m * dims_);
+        shared_.rate = carve(memory, m * dims_);
+        shared_.back = carve(memory, m * rank_);
+        shared_.sums = carve(memory, m * n_sums);
+        shared_.drift = carve(memory, m);
+        shared_.slope = carve(memory, m);
+        shared_.next_slope = carve(memory, m);
+        shared_.pace = carve(memory, m);
+        shared_.intercept = reinterpret_cast<double*>(carve(memory, m * static_cast<int>(sizeof(double) / sizeof(Real))));
+        shared_.scratch = carve(memory, threads);
+        shared_.facts = reinterpret_cast<Facts*>(carve(memory, m * static_cast<int>(sizeof(Facts) / sizeof(Real))));
+        ahead_.barrier = reinterpret_cast<unsigned long long*>(carve(memory, 4));
+        rest_.barrier = reinterpret_cast<unsigned long long*>(carve(memory, 4));
+        shared_.rows = memory;
+        for (int i = threadIdx.x; i < m; i += threads) {
+            shared_.slope[i] = shared_.next_slope[i] = pass.slope[i];
+            shared_.intercept[i] = pass.intercept[i];
+        }
+        for (int i = threadIdx.x; i < m * most_rows; i += threads) shared_.margins[i] = Real(0);
+        for (int i = threadIdx.x; i < rank_; i += threads) shared_.sharpness[i] = pass.sharpness[i];
+        for (int i = threadIdx.x; i < m * pass.features; i += threads)
+            shared_.weights[i / pass.features * w_stride_ + i % pass.features] = pass.w[i];
+    }
+
+    __device__ void run() {
+        span_ = Span(0, control_.rows, pass_.count);
+        bool checked = false;
+        ahead_.begin();
+        rest_.begin();
+        prepare(span_);
+        finish_preparing(span_);
+        set_rates(span_);
+        while (span_.count > 0 && control_.stuck < most_stuck) {
+            __syncthreads();
+            Span next = look_ahead();
+            multiply_rows(shared_.products, span_);
+            __syncthreads();
+            if (checked) measure_drift();
+            control_.sweeps_made += sweep_until_settled(checked);
+            control_.rounds += 1;
+            if (checked || unsettled_ > 2 * control_.tolerance) steer(checked);
+            if (pass_.staged && pass_.aligned) ahead_.wait();
+            if (next.size != control_.rows) next = Span(next.begin, control_.rows, pass_.count);
+            checked = control_.adapts && control_.since >= control_.between && span_.size == next.size && next.count > 0;
+            control_.since = checked ? 0 : control_.since + 1;
+            rows_checked_ = span_.count;
+            note_losses();
+            send_movement();
+            __syncthreads();
+            prepare(next);
+            combine();
+            finish_preparing(next);
+            if (checked) expect(next);
+            for (int m = threadIdx.x; m < pass_.models; m += blockDim.x)
+                shared_.intercept[m] += static_cast<double>(shared_.end[m * dims_ + rank_]);
+            set_rates(next);
+            receive_weights();
+            span_ = next;
+        }
+        __syncthreads();
+        if (blockIdx.x > 0) return;
+        control_.done = span_.begin;
+        if (threadIdx.x == 0) *pass_.control = control_;
+        for (int m = threadIdx.x; m < pass_.models; m += blockDim.x) {
+            pass_.intercept[m] = shared_.intercept[m];
+            pass_.slope[m] = shared_.slope[m];
+        }
+        for (int i = threadIdx.x; i < pass_.models * pass_.features; i += blockDim.x)
+            pass_.w[i] = shared_.weights[i / pass_.features * w_stride_ + i % pass_.features];
+    }
+
+private:
+    __device__ const Real* row(const Span& span, int i) const {
+        if (pass_.staged) return slot(span, i);
+        return pass_.X + static_cast<long long>(pass_.rows[span.first + i]) * pass_.stride;
+    }
+
+    // Rows go round in shared memory: those of the next round follow, as far as there is room.
+    __device__ Real* slot(const Span& span, int i) const {
+        const int at = span.slot + i;
+        return shared_.rows + (at < pass_.slots ? at : at - pass_.slots) * w_stride_;
+    }
+
+    __device__ void copy_rows(const RowCopies& copies, const Span& span, int from, int to) const {
+        copies.start(to - from, pass_.features, [&](int i) {
+            const long long row = pass_.rows[span.first + from + i];
+            return RowCopy{slot(span, from + i), pass_.X + row * pass_.stride};
+        });
+    }
+
+    // As many rows of the next round as there is room for beside those of this one, if blocks keep their size.
+    __device__ Span look_ahead() const {
+        Span next(span_.begin + span_.count, span_.size, pass_.count);
+        next.slot = span_.slot + span_.mine;
+        if (next.slot >= pass_.slots) next.slot -= pass_.slots;
+        if (threadIdx.x == blockDim.x - 1 && next.mine > 0) {
+            fetch_ahead(pass_.targets.label + next.first);
+            fetch_ahead(pass_.step + next.first);
+            fetch_ahead(pass_.decay + next.first);
+        }
+        if (!pass_.staged || !pass_.aligned) return next;
+        next.there = min(next.mine, pass_.slots - span_.mine);
+        copy_rows(ahead_, next, 0, next.there);
+        return next;
+    }
+
+    __device__ double decay_at(int model, int position) const {
+        return pass_.decay[static_cast<long long>(pass_.per_model ? model : 0) * (pass_.count + 1) + position];
+    }
+    __device__ Real step_at(int model, int position) const {
+        return pass_.step[static_cast<long long>(pass_.per_model ? model : 0) * pass_.count + position];
+    }
+
+    // All that is known of a round before the weights that it starts from: rows and their q are under way, targets here.
+    __device__ void prepare(const Span& span) {
+        const int warps = blockDim.x / warp_size;
+        if (pass_.staged && pass_.aligned) copy_rows(rest_, span, span.there, span.mine);
+        for (int r = warp_id(); r < span.mine; r += warps) {
+            const long long row = pass_.rows[span.first + r];
+            for (int k = lane_id(); k < rank_; k += warp_size)
+                copy_one(shared_.q + r * q_stride_ + k, pass_.along + row * rank_ + k);
+            if (pass_.staged && !pass_.aligned)
+                for (int f = lane_id(); f < pass_.features; f += warp_size)
+                    copy_one(slot(span, r) + f, pass_.X + row * pass_.stride + f);
+        }
+        commit_copies();
+        read_facts(span);
+    }
+
+    __device__ void finish_preparing(const Span& span) {
+        wait_for_copies();
+        if (pass_.staged && pass_.aligned) rest_.wait();
+        __syncthreads();
+        for (int i = threadIdx.x; i < span.mine * span.mine; i += blockDim.x) {
+            const Real *a = shared_.q + (i / span.mine) * q_stride_, *b = shared_.q + (i % span.mine) * q_stride_;
+            shared_.gram[(i / span.mine) * most_rows + i % span.mine] = dot_of(a, b);
+        }
+    }
+
+    __device__ void read_facts(const Span& span) {
+        const int warps = blockDim.x / warp_size, lane = lane_id();
+        for (int m = warps - 1 - warp_id(); m < pass_.models; m += warps) {  // the first warp has the copies
+            Facts& own = shared_.facts[m];
+            if (lane == 0 && span.count > 0) shared_.pace[m] = step_at(m, span.begin + span.count / 2);
+            if (lane >= span.mine) {
+                own.target[lane] = Real(1);
+                own.weight[lane] = own.size[lane] = own.moves[lane] = Real(0);
+                own.decay[lane] = own.after[lane] = Real(1);
+                continue;
+            }
+            const int position = span.first + lane;
+            const Real y = pass_.targets.target(position, m);
+            const double before = decay_at(m, span.begin);
+            const Real left = exponential(static_cast<Real>(decay_at(m, position + 1) - before));
+            own.target[lane] = y;
+            own.weight[lane] = pass_.targets.weigh(position, m, y);
+            own.size[lane] = step_at(m, position);
+            own.decay[lane] = exponential(static_cast<Real>(decay_at(m, position) - before));
+            own.after[lane] = Real(1) / left;
+            own.moves[lane] = pass_.kappa * left;
+        }
+    }
+
+    // x·w of the rows that are here, for every model.
+    __device__ void multiply_rows(Real* products, const Span& span) const {
+        const int warps = blockDim.x / warp_size;
+        for (int i = warp_id(); i < span.mine; i += warps)
+            for (int m = 0; m < pass_.models; ++m) {
+                const Real sum = dot(row(span, i), shared_.weights + m * w_stride_, pass_.features, pass_.aligned);
+                if (lane_id() == 0) products[m * most_rows + i] = sum;
+            }
+    }
+
+    // a h λ of a block of rows, for every dimension; the last is the intercept's
+    __device__ void set_rates(const Span& span) {
+        for (int i = threadIdx.x; i < pass_.models * dims_; i += blockDim.x) {
+            const int m = i / dims_, k = i % dims_;
+            const Real a = span.size * shared_.pace[m], h = shared_.next_slope[m];
+            if (k == 0) shared_.slope[m] = h;
+            shared_.rate[i] = a * h * (k < rank_ ? shared_.sharpness[k] : pass_.kappa);
+            shared_.start[i] = Real(0);
+        }
+    }
+
+    // What this round says of the products of the next rows, whose own ones with its weights are made here.
+    __device__ void expect(const Span& next) {
+        __syncthreads();
+        multiply_rows(shared_.expected, next);
+        __syncthreads();
+        for (int i = threadIdx.x; i < pass_.models * next.mine; i += blockDim.x) {
+            const int m = i / next.mine, r = i % next.mine;
+            const Real along = dot_of(shared_.q + r * q_stride_, shared_.end + m * dims_);
+            shared_.expected[m * most_rows + r] = (shared_.expected[m * most_rows + r] + along) * kept(m);
+        }
+        __syncthreads();
+    }
+
+    __device__ Real kept(int m) const {
+        return static_cast<Real>(exp(decay_at(m, span_.begin + span_.count) - decay_at(m, span_.begin)));
+    }
+
+    __device__ void measure_drift() {
+        const int warps = blockDim.x / warp_size, lane = lane_id();
+        for (int m = warp_id(); m < pass_.models; m += warps) {
+            const int i = m * most_rows + lane;
+            const Real drift = lane < span_.mine ? shared_.products[i] - shared_.expected[i] : Real(0);
+            const Real squares = sum_of_warp(drift * drift);
+            if (lane == 0) shared_.drift[m] = squares;
+        }
+        __syncthreads();
+    }
+
+    // A column is a number that every block tells of a sweep: of each model its movement along the directions, that of
+    // the intercept, the sums, and the movement along the directions with what fades of it.
+    __device__ Word* told(int column, int block) const {
+        const long long line = static_cast<long long>(message_ % 2) * pass_.models * width_ + column;
+        return pass_.told + (line * gridDim.x + block) * words;
+    }
+    // What is answered to a block, in a place of its own: many waiting at one are in each other's way. First where the
+    // chain ends, for every column, then where the block starts.
+    __device__ Word* answer(int block, int i) const {
+        const long long line = static_cast<long long>(message_ % 2) * gridDim.x + block;
+        return pass_.answers + (line * pass_.models * (width_ + dims_) + i) * words;
+    }
+
+    __device__ int sweep_until_settled(bool checked) {
+        const int most = control_.sweeps > 0 ? control_.sweeps : most_sweeps, warps = blockDim.x / warp_size;
+        Real before = 0;
+        for (int sweep = 1;; ++sweep) {
+            ++message_;
+            begin_sweep(sweep > 1);
+            __syncthreads();
+            for (int m = warp_id(); m < pass_.models; m += warps) go(m);
+            __syncthreads();
+            send_sweep(sweep > 1, checked);
+            Real worst = 0;
+            chain();
+            for (int m = 0; m < pass_.models; ++m) {
+                const Real* sums = shared_.sums + m * n_sums;
+                if (sweep > 1 && sums[margins_changed] > Real(0)) {
+                    const Real h = sums[steps_changed] / sums[margins_changed];
+                    if (threadIdx.x == 0 && h == h) shared_.next_slope[m] = h;
+                }
+                const Real spread = spread_of(m);
+                const Real changed = sqrt(sums[squares_changed] / span_.count);
+                worst = max(worst, spread > Real(0) ? changed / spread : (changed > Real(0) ? Real(1) : Real(0)));
+            }
+            if (before > Real(0)) {
+                const Real ratio = max(min(Real(1), worst / before), least_ratio);
+                control_.ratio = static_cast<float>(max(ratio, Real(0.7) * control_.ratio));
+            }
+            unsettled_ = sweep > 1 ? static_cast<float>(not_chained * worst) * control_.ratio : 0.0f;
+            const bool known = sweep > 2 || control_.rounds % between_ratios != 0;  // what the ratio is
+            const bool settled = sweep > 1 && known && !(unsettled_ > control_.tolerance);
+            before = sweep > 1 ? worst : Real(0);
+            if (sweep >= most || gridDim.x == 1 || (control_.sweeps == 0 && settled)) return sweep;
+        }
+    }
+
+    __device__ Real spread_of(int m) const {
+        const Real* sums = shared_.sums + m * n_sums;
+        const Real mean = sums[margin_sum] / span_.count, square = sums[margin_squares] / span_.count;
+        return sqrt(max(square - mean * mean, Real(1e-4) * square));
+    }
+
+    // of two vectors with a number a direction, in four sums that do not wait for each other
+    __device__ Real dot_of(const Real* a, const Real* b) const {
+        Real sums[4] = {};
+        int k = 0;
+        for (; k + 4 <= rank_; k += 4)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[i] += a[k + i] * b[k + i];
+        for (; k < rank_; ++k) sums[0] += a[k] * b[k];
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+
+    // Predictions from where the block is thought to start.
+    __device__ void begin_sweep(bool again) {
+        const int warps = blockDim.x / warp_size, lane = lane_id();
+        for (int i = warp_id(); i < pass_.models * most_rows; i += warps) {
+            const int m = i / most_rows, r = i % most_rows;
+            if (r >= span_.mine) continue;
+            Real sum = 0;
+            if (again)
+                for (int k = lane; k < rank_; k += warp_size)
+                    sum += shared_.q[r * q_stride_ + k] * shared_.start[m * dims_ + k];
+            if (again) sum = sum_of_warp(sum);
+            if (lane == 0) {
+                const Real b = static_cast<Real>(shared_.intercept[m]) + shared_.start[m * dims_ + rank_];
+                shared_.before[i] = shared_.margins[i];
+                shared_.margins[i] = shared_.facts[m].decay[r] * (shared_.products[i] + sum) + b;
+            }
+        }
+    }
+
+    // The rows of this block for a model, row by row: one warp.
+    __device__ void go(int m) {
+        const int lane = lane_id(), at = m * most_rows + lane;
+        const Facts& own = shared_.facts[m];
+        const bool here = lane < span_.mine;
+        const Real y = own.target[lane], weight = own.weight[lane], size = own.size[lane];
+        const Real decay = own.decay[lane], after = own.after[lane], scale = size * weight;
+        const Real pulled = pass_.kappa * pass_.pull;
+        Real z = here ? shared_.margins[at] : Real(0);
+        Real my_z = z, my_e = 0;
+        Real next = decay * shared_.gram[lane] + own.moves[0];
+        for (int i = 0; i < span_.mine; ++i) {
+            const Real h = next;
+            const int following = min(i + 1, most_rows - 1);
+            next = decay * shared_.gram[following * most_rows + lane] + own.moves[following];
+            const Real e = scale * gradient(z, y, pass_.epsilon) * after;
+            const Real e_i = __shfl_sync(all_lanes, e, i);
+            if (lane == i) {
+                my_z = z;
+                my_e = e;
+            }
+            z -= e_i * h;
+            if (pulled != Real(0)) z -= pulled * own.size[i];
+        }
+        // the mean of the directions that are not followed is all that is known about the rows after this one
+        const Real later = static_cast<Real>(span_.count - 1 - (span_.first - span_.begin) - lane);
+        const Real fade = exponential(-pass_.tail * shared_.slope[m] * size * later);
+        shared_.margins[at] = my_z;
+        shared_.steps[at] = here ? my_e : Real(0);
+        shared_.faded[at] = here ? my_e * fade : Real(0);
+    }
+
+    // What the other blocks need to know of this one's rows.
+    __device__ void send_sweep(bool again, bool checked) {
+        for (int i = threadIdx.x; i < pass_.models * (dims_ + rank_); i += blockDim.x) {
+            const int m = i / (dims_ + rank_), k = i % (dims_ + rank_);
+            const Real* start = shared_.start + m * dims_;
+            if (k < dims_) {
+                Real moved = 0;
+                const Real* e = shared_.steps + m * most_rows;
+                if (k < rank_) {
+#pragma unroll 4
+                    for (int r = 0; r < span_.mine; ++r) moved -= e[r] * shared_.q[r * q_stride_ + k];
+                } else {
+                    const Facts& own = shared_.facts[m];
+                    for (int r = 0; r < span_.mine; ++r)
+                        moved -= e[r] * own.moves[r] + pass_.kappa * pass_.pull * own.size[r];
+                }
+                const Real keep = exponential(-shared_.rate[m * dims_ + k]);
+                send(told(m * width_ + k, blockIdx.x), moved + (Real(1) - keep) * start[k], message_);
+            } else {
+                Real sum = 0;
+                const Real* e = shared_.faded + m * most_rows;
+#pragma unroll 4
+                for (int r = 0; r < span_.mine; ++r) sum += e[r] * shared_.q[r * q_stride_ + k - dims_];
+                send(told(m * width_ + columns_ + k - dims_, blockIdx.x), sum, message_);
+            }
+        }
+        const int warps = blockDim.x / warp_size, lane = lane_id();
+        for (int m = warps - 1 - warp_id(); m < pass_.models; m += warps) {
+            const bool here = lane < span_.mine;
+            const Real z = shared_.margins[m * most_rows + lane], old = shared_.before[m * most_rows + lane];
+            const Facts& own = shared_.facts[m];
+            const Real y = own.target[lane], moved = again && here ? z - old : Real(0);
+            Real sums[n_sums];
+            sums[steps_changed] = own.weight[lane] * fabs(gradient(z, y, pass_.epsilon) -
+                                                          gradient(z - moved, y, pass_.epsilon));
+            sums[margins_changed] = fabs(moved);
+            sums[squares_changed] = moved * moved;
+            sums[margin_sum] = here ? z : Real(0);
+            sums[margin_squares] = here ? z * z : Real(0);
+            sums[drift_squares] = lane == 0 && checked ? shared_.drift[m] : Real(0);
+#pragma unroll
+            for (int s = 0; s < n_sums; ++s) sums[s] = sum_of_warp(sums[s]);
+            if (lane == 0)
+#pragma unroll
+                for (int s = 0; s < n_sums; ++s)
+                    send(told(m * width_ + dims_ + s, blockIdx.x), sums[s], message_);
+        }
+    }
+
+    // Where this block starts, where the last one ends, as the chain of all blocks says; and the sums over all blocks.
+    // Every column is chained by one warp, somewhere.
+    __device__ void chain() {
+        const int all = pass_.models * width_, warps = blockDim.x / warp_size;
+        for (int column = static_cast<int>(blockIdx.x) + gridDim.x * warp_id(); column < all; column += gridDim.x * warps)
+            chain_column(column);
+        for (int i = threadIdx.x; i < all + pass_.models * dims_; i += blockDim.x) {
+            Real value[1];
+            receive(answer(blockIdx.x, i), 0, 1, message_, value);
+            const int m = i / width_, k = i % width_;
+            if (i >= all)
+                shared_.start[i - all] = value[0];
+            else if (k < dims_)
+                shared_.end[m * dims_ + k] = value[0];
+            else if (k < columns_)
+                shared_.sums[m * n_sums + k - dims_] = value[0];
+            else
+                shared_.back[m * rank_ + k - columns_] = value[0];
+        }
+        __syncthreads();
+    }
+
+    __device__ void chain_column(int column) {
+        const int m = column / width_, k = column % width_, blocks = gridDim.x, lane = lane_id();
+        const int used = (span_.count + span_.size - 1) / span_.size;  // blocks that have rows
+        const Real rate = k < dims_ ? shared_.rate[m * dims_ + k] : Real(0), keep = exponential(-rate);
+        const int length = (blocks + warp_size - 1) / warp_size, from = lane * length;
+        Real values[most_length], sum = 0, factor = 1;
+        receive(told(column, from), words, min(max(0, blocks - from), length), message_, values);
+#pragma unroll
+        for (int i = 0; i < most_length; ++i) {
+            if (i >= length || from + i >= used) continue;
+            sum = keep * sum + values[i];
+            factor *= keep;
+        }
+        // the sums of the lanes before, each with what those after it leave of it
+        Real before = sum, left = factor;
+        for (int offset = 1; offset < warp_size; offset *= 2) {
+            const Real other = __shfl_up_sync(all_lanes, before, offset);
+            const Real others = __shfl_up_sync(all_lanes, left, offset);
+            if (lane >= offset) {
+                before += left * other;
+                left *= others;
+            }
+        }
+        const Real end = __shfl_sync(all_lanes, before, warp_size - 1);
+        Real start = __shfl_up_sync(all_lanes, before, 1);
+        if (lane == 0) start = 0;
+        const int at = pass_.models * width_ + m * dims_ + k;
+#pragma unroll
+        for (int i = 0; i < most_length; ++i) {
+            if (i >= length || from + i >= blocks) continue;
+            if (k < dims_) send(answer(from + i, at), start, message_);
+            send(answer(from + i, column), end, message_);
+            if (from + i < used) start = keep * start + values[i];
+        }
+    }
+
+    __device__ void steer(bool checked) {
+        double error = 0, spreads = checked ? 0 : 1;
+        for (int m = 0; checked && m < pass_.models; ++m) {
+            const Real drift = shared_.sums[m * n_sums + drift_squares] / span_.count;
+            const double a = step_at(m, span_.begin), h = shared_.slope[m], s = spread_of(m);
+            error += a * h * a * h * drift * rows_checked_ / 3 * pass_.squares * pass_.squares;
+            spreads += s * s;
+        }
+        error = max(sqrt(error / spreads), 0.5 * static_cast<double>(unsettled_));
+        if (!(error <= 1.0)) error = 1.0;
+        control_.errors += error;
+        control_.checks += 1;
+        constexpr int fewest_between = 4, most_between = 64;
+        if (error <= control_.tolerance) {
+            control_.strikes = control_.stuck = 0;
+            control_.between = min(2 * control_.between, most_between);
+            if (control_.rows >= control_.too_large) control_.too_large = 1 << 30;
+            const double share = 2 * control_.rows < control_.too_large ? 0.5 : 0.25;
+            if (error < share * control_.tolerance && control_.rows < control_.most) {
+                control_.rows = min(2 * control_.rows, control_.most);
+                control_.since = control_.between = 1;
+            }
+            return;
+        }
+        control_.between = 1;
+        if (control_.rows == 1) {
+            control_.stuck += 1;
+            control_.between = fewest_between;
+            return;
+        }
+        if (++control_.strikes < 2 && error <= 2 * control_.tolerance) return;
+        control_.strikes = 0;
+        control_.too_large = control_.rows;
+        for (double left = error; left > control_.tolerance && control_.rows > 1; left *= 0.5) control_.rows /= 2;
+        control_.since = 1;
+    }
+
+    __device__ void note_losses() {
+        const int warps = blockDim.x / warp_size, lane = lane_id();
+        for (int m = warp_id(); m < pass_.models; m += warps)
+            if (lane < span_.mine)
+                pass_.losses[static_cast<long long>(m) * pass_.count + span_.first + lane] =
+                    loss_value(shared_.margins[m * most_rows + lane], shared_.facts[m].target[lane], pass_.epsilon);
+    }
+
+    // What the rows of this block add to the weights, as far as they are outside of V and what they have of it.
+    __device__ void send_movement() {
+        for (int m = 0; m < pass_.models; ++m) {
+            const Real* e = shared_.faded + m * most_rows;
+            Word* to = pass_.partial + (static_cast<long long>(m) * gridDim.x + blockIdx.x) * pass_.features * words;
+            const unsigned message = control_.rounds;
+            if (pass_.aligned) {
+                for (int i = threadIdx.x; i < pass_.features / Vector16::numbers; i += blockDim.x) {
+                    Vector16 sum{};
+#pragma unroll 8
+                    for (int r = 0; r < span_.mine; ++r) {
+                        const float4 raw = reinterpret_cast<const float4*>(row(span_, r))[i];
+                        const auto& x = reinterpret_cast<const Vector16&>(raw);
+#pragma unroll
+                        for (int k = 0; k < Vector16::numbers; ++k) sum.at[k] += e[r] * x.at[k];
+                    }
+#pragma unroll
+                    for (int k = 0; k < Vector16::numbers; ++k)
+                        send(to + (i * Vector16::numbers + k) * words, sum.at[k], message);
+                }
+            } else {
+                for (int f = threadIdx.x; f < pass_.features; f += blockDim.x) {
+                    Real sum = 0;
+                    for (int r = 0; r < span_.mine; ++r) sum += e[r] * row(span_, r)[f];
+                    send(to + f * words, sum, message);
+                }
+            }
+        }
+    }
+
+    // The new weights of this block's share of the features. V adds where the chain ends, less what movements have of it.
+    __device__ void combine() {
+        const int blocks = gridDim.x, threads = blockDim.x;
+        const int share = (pass_.features + blocks - 1) / blocks;
+        const int begin = min(pass_.features, static_cast<int>(blockIdx.x) * share);
+        const int width = min(pass_.features, begin + share) - begin;
+        const unsigned message = control_.rounds;
+        for (int m = 0; m < pass_.models && width > 0; ++m) {
+            const int groups = max(1, threads / width);
+            const Word* from =
+                pass_.partial + (static_cast<long long>(m) * blocks * pass_.features + begin) * words;
+            const long long line = static_cast<long long>(pass_.features) * words;
+            for (int base = 0; base < width; base += threads) {
+                const int f = base + (groups > 1 ? static_cast<int>(threadIdx.x) % width : static_cast<int>(threadIdx.x));
+                const int group = groups > 1 ? static_cast<int>(threadIdx.x) / width : 0;
+                const bool has = f < width && group < groups;
+                Real sum = 0;
+                if (has) {
+                    for (int p = group; p < blocks; p += batch * groups) {
+                        Real values[batch];
+                        receive(from + p * line + f * words, groups * line, min(batch, (blocks - p + groups - 1) / groups),
+                                message, values);
+#pragma unroll
+                        for (int i = 0; i < batch; ++i) sum += values[i];
+                    }
+                    const Real* directions = pass_.directions + static_cast<long long>(begin + f) * rank_;
+                    for (int k = group; k < rank_; k += groups) sum -= directions[k] * (shared_.end[m * dims_ + k] + shared_.back[m * rank_ + k]);
+                }
+                shared_.scratch[threadIdx.x] = sum;
+                __syncthreads();
+                if (has && group == 0) {
+#pragma unroll 8
+                    for (int g = 1; g < groups; ++g) sum += shared_.scratch[g * width + f];
+                    const Real w = kept(m) * (shared_.weights[m * w_stride_ + begin + f] - sum);
+                    send(pass_.weights + (static_cast<long long>(m) * pass_.features + begin + f) * words, w, message);
+                }
+                __syncthreads();
+            }
+        }
+    }
+
+    __device__ void receive_weights() {
+        const int all = pass_.models * pass_.features, threads = blockDim.x;
+        const unsigned message = control_.rounds;
+        for (int i = threadIdx.x; i < all; i += batch * threads) {
+            Real values[batch];
+            receive(pass_.weights + static_cast<long long>(i) * words, static_cast<long long>(threads) * words,
+                    min(batch, (all - i + threads - 1) / threads), message, values);
+#pragma unroll
+            for (int k = 0; k < batch; ++k) {
+                const int at = i + k * threads;
+                if (at < all) shared_.weights[at / pass_.features * w_stride_ + at % pass_.features] = values[k];
+            }
+        }
+        __syncthreads();
+    }
+
+    const Pass& pass_;
+    Span span_;
+    RowCopies ahead_, rest_;
+    Control control_;
+    Shared shared_;
+    int rank_, dims_, columns_, width_, q_stride_, w_stride_;
+    int rows_checked_ = 0;
+    unsigned message_ = 0;
+    float unsettled_ = 0;  // what one more sweep would change
+};
+
+extern "C" __global__ void __launch_bounds__(512, 1) rounds_pass(const __grid_constant__ Pass pass) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    Rounds(pass, reinterpret_cast<Real*>(memory)).run();
+}

@@ -1,0 +1,123 @@
+"""How a launch is cut to a device: who has which features, and what fits into shared memory. Plain arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# as in kernels/exact.cu
+EXACT_THREADS = 256
+TILE, TILE_SLOTS, BLOCK_SLOTS, FACTS = 32, 3, 4, 6
+# as in kernels/rounds.cu
+ROUNDS_THREADS = 512
+MOST_ROWS, SUMS = 32, 6
+
+PAD = 4  # numbers that a slice of a row is padded by in shared memory
+LEAST_SLICE = 16  # features of a worker: fewer are less work than telling the chain
+STAGED_SLICE = 96  # at most, of workers that keep their rows in shared memory
+
+
+@dataclass(frozen=True)
+class ExactPlan:
+    """Of the exact recurrence: rows of a block, workers, features of each, bytes of shared memory."""
+
+    block: int
+    workers: int
+    slice: int
+    staged: bool
+    shared: int
+
+
+@dataclass(frozen=True)
+class RoundsPlan:
+    """Of rounds: the most rows of a block, rows that there is room for in shared memory, and its bytes."""
+
+    most_rows: int
+    staged: bool
+    slots: int
+    shared: int
+
+
+def plan_exact(n_features: int, n_models: int, itemsize: int, processors: int, shared: int, block: int) -> ExactPlan:
+    """As few workers as keep their slices of the rows in shared memory: each of them is one more sum for the chain.
+
+    Raises
+    ------
+    ValueError : there are more models than processors
+    """
+    available = processors - n_models
+    if available < 1:
+        raise ValueError(f"{n_models} models at once are too many for {processors} multiprocessors")
+    chain = itemsize * (TILE_SLOTS * TILE * 2 * block + 2 * BLOCK_SLOTS * block + 4 * TILE + 3 * FACTS * TILE)
+    few = max(1, min(available, 32))
+    width = _multiple_of_4(max(-(-n_features // few), LEAST_SLICE))
+    if width > STAGED_SLICE:
+        width = max(STAGED_SLICE, _multiple_of_4(-(-n_features // available)))
+    rest = itemsize * (n_models * width + block + EXACT_THREADS)
+    rows = itemsize * BLOCK_SLOTS * block * (width + PAD)
+    staged = rows + rest <= shared
+    if not staged:
+        width = _multiple_of_4(-(-n_features // available))
+        rest = itemsize * (n_models * width + block + EXACT_THREADS)
+    return ExactPlan(block, -(-n_features // width), width, staged, max(chain, rest + (rows if staged else 0)))
+
+
+def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared: int) -> RoundsPlan:
+    """The largest blocks whose rows fit into shared memory; where not even four do, rows are read where they are.
+
+    Raises
+    ------
+    ValueError : the weights themselves do not fit
+    """
+
+    def rounded(count: int) -> int:
+        return _multiple_of_4(count)
+
+    m, stride = n_models, rounded(n_features)
+    numbers = (
+        rounded(m * stride) + rounded(MOST_ROWS * (rank + 1)) + MOST_ROWS * MOST_ROWS + 6 * m * MOST_ROWS
+        + 3 * rounded(m * (rank + 1)) + rounded(m * rank) + rounded(m * SUMS) + 4 * rounded(m) + 8
+        + rounded(rank) + rounded(m * 8 // itemsize) + ROUNDS_THREADS + m * FACTS * MOST_ROWS
+    )  # fmt: skip
+    fixed = itemsize * numbers
+    if fixed > shared:
+        raise ValueError(
+            f"{n_models} model(s) of {n_features} features need {fixed} bytes of shared memory, and there are {shared}"
+        )
+    slots = min(2 * MOST_ROWS, (shared - fixed) // (itemsize * stride))
+    rows = min(MOST_ROWS, slots if slots < 8 else slots // 8 * 8)
+    if rows < 4:
+        return RoundsPlan(MOST_ROWS, False, 0, fixed)
+    return RoundsPlan(rows, True, slots, fixed + itemsize * slots * stride)
+
+
+def models_at_once(n_models: int, n_features: int, rank: int, itemsize: int, processors: int, shared: int) -> int:
+    """How many models one launch can train."""
+    most = min(n_models, max(1, processors // 4))
+    while most > 1:
+        try:
+            if plan_rounds(n_features, most, rank, itemsize, shared).staged:
+                return most
+        except ValueError:
+            pass
+        most = -(-most // 2)
+    return 1
+
+
+def _multiple_of_4(count: int) -> int:
+    return -(-count // 4) * 4
+
+
+def stretches(decay: np.ndarray[tuple[int, ...], np.dtype[np.float64]], most_rows: int, most_decay: float) -> list[int]:
+    """Where a pass of these logarithms of decays (models × (rows + 1)) is cut: stretches of at most so many rows, over
+    which weights do not decay by more than exp(−``most_decay``). Begins with 0 and ends with the number of rows."""
+    cuts, rows = [0], decay.shape[1] - 1
+    while cuts[-1] < rows:
+        begin = cuts[-1]
+        end = min(rows, begin + most_rows)
+        if float((decay[:, begin] - decay[:, end]).max()) > most_decay:
+            fallen = (decay[:, begin, None] - decay[:, begin : end + 1]).max(axis=0)
+            end = begin + max(1, int(np.searchsorted(fallen, most_decay, side="right")) - 1)
+        cuts.append(end)
+    return cuts

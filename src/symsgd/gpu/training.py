@@ -1,0 +1,341 @@
+"""A training on a GPU: what :class:`symsgd._core.Training` is on the CPU, pass by pass.
+
+*exact* goes row by row (kernels/exact.cu); *rounds* merges blocks by the curvature combiner (kernels/rounds.cu).
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from symsgd import _core
+from symsgd.gpu import directions
+from symsgd.gpu.machine import Array, Control, Directions, Machine, Model, Step, Stretch, Targets
+from symsgd.gpu.planning import stretches
+from symsgd.gpu.schedule import Steps
+
+MOST_DECAY = 40.0  # exp(−40) of a weight and its inverse are numbers that float32 has
+AHEAD = 2  # passes whose order is written before they begin
+GRAM_SHARE = 0.4  # of the free memory, for products of rows that are kept from pass to pass
+GRAM_ROWS = 1 << 15  # whose products are made at a time where they are not kept
+FIRST_ROWS = 1  # of a block in the first round
+LEAST_ALONE = 4096  # rows that are trained exactly where rounds get stuck; four times as many each time in a row
+MOST_ALONE = 16_384  # rows that are trained exactly before the first round, while predictions change fast
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Blocks of ``block_size`` rows, or of as many as their error allows (0); sweeps of every round, or 0."""
+
+    tolerance: float
+    rank: int
+    block_size: int
+    sweeps: int
+
+
+@dataclass
+class PassSums:
+    """As the core's."""
+
+    rows: int
+    loss: list[float]
+    objective: list[float]
+    merges: int = 0
+    rank: int = 0
+    sweeps: int = 0
+    error: float = -1.0
+    alone: int = 0
+    caught: int = 0
+
+
+class Orders:
+    """The rows of each pass on the machine, written and copied there while the pass before is trained."""
+
+    def __init__(self, machine: Machine, kind: str, n_rows: int, seed: int, held_out: Any) -> None:
+        self.machine, self.kind = machine, kind
+        self._choice = kind, n_rows, seed, held_out
+        self._full = _core.Order(*self._choice) if kind == "full" else None  # permutes what the pass before has left
+        self._written = 0  # passes of it
+        ahead = 1 if kind == "full" else AHEAD
+        self._writers = ThreadPoolExecutor(ahead, thread_name_prefix="symsgd-order")
+        self._asked: dict[int, Future[Array]] = {}
+        self._ahead = 0 if kind == "storage" else ahead
+
+    def of_pass(self, number: int) -> Array:
+        number = 0 if self.kind == "storage" else number  # all alike
+        for asked in range(number, number + 1 + self._ahead):
+            if asked not in self._asked:
+                self._asked[asked] = self._writers.submit(self._write, asked)
+        rows = self._asked[number].result()
+        for done in [asked for asked in self._asked if asked < number]:
+            del self._asked[done]
+        return rows
+
+    def _write(self, number: int) -> Array:
+        if self._full is None:
+            return self.machine.upload(_core.Order(*self._choice).write(number))
+        for earlier in range(self._written, number):
+            self._full.write(earlier)
+        self._written = number + 1
+        return self.machine.upload(self._full.write(number))
+
+
+class Training:
+    """One or more models over dense rows on a machine."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        X: Any,
+        n_features: int,
+        labels: Any,
+        sample_weight: Any,
+        positive_weight: list[float],
+        negative_weight: list[float],
+        several: bool,
+        step: Step,
+        steps: Steps,
+        track_norms: bool,
+        mode: Literal["exact", "rounds"],
+        rounds: Rounds,
+        orders: Orders,
+        t: float,
+    ) -> None:
+        self.machine, self.orders, self.mode = machine, orders, mode
+        self.step, self.steps, self.track_norms = step, steps, track_norms
+        xp = machine.xp
+        self.n_features = n_features
+        self.X = X
+        self.dtype = np.dtype(X.dtype)
+        count = len(positive_weight)
+        self.active = list(range(count))
+        self.several = several
+        self._labels = machine.asarray(labels, self.dtype)
+        self._weight = None if sample_weight is None else machine.asarray(sample_weight, self.dtype)
+        self._class_weights = np.array([positive_weight, negative_weight])
+        self._sizes = np.full(count, steps.first)
+        self.t = t
+        self.passes = 0
+        w = xp.zeros((count, X.shape[1]), self.dtype)
+        self.model = Model(w, xp.zeros(count), xp.full(count, steps.most_curvature, self.dtype))
+        self._gram: dict[int, Array] = {}
+        self._last_rows: Array | None = None
+        self._control: Control | None = None
+        self._directions: Directions | None = None
+        self._rounds = rounds
+        self._alone = 0  # rows to go exactly before the next round
+        self._stretch = 0  # how many those were when rounds got stuck last
+
+    # as the core's
+
+    def run_pass(self) -> PassSums:
+        rows = self.orders.of_pass(self.passes)
+        sizes, decay = self.steps.of(self._sizes, self.t, len(rows))
+        run = self._exact if self.mode == "exact" else self._in_rounds
+        sums, losses = run(rows, sizes, decay)
+        sums.loss = [float(value) / len(rows) for value in self.machine.to_host(losses)]
+        sums.objective = list(sums.loss)
+        if self.track_norms:
+            norms = self.machine.to_host((self.model.w.astype(np.float64) ** 2).sum(axis=1))
+            pulls = self.machine.to_host(self.model.intercept) * self.step.pull
+            sums.objective = [
+                loss + 0.5 * self.steps.l2 * float(norm) + float(pull)
+                for loss, norm, pull in zip(sums.loss, norms, pulls, strict=True)
+            ]
+        self.t += len(rows)
+        self.passes += 1
+        return sums
+
+    def keep_classes(self, classes: list[int]) -> None:
+        self.model = Model(*(self.machine.xp.ascontiguousarray(part[classes]) for part in self._parts()))
+        self._class_weights = self._class_weights[:, classes]
+        self._sizes = self._sizes[classes]
+        self.active = [self.active[c] for c in classes]
+
+    def step_size(self, c: int) -> float:
+        return float(self._sizes[c])
+
+    def set_step_size(self, c: int, step_size: float) -> None:
+        self._sizes[c] = step_size
+
+    def store(self, coef: Any, intercept: Any) -> bool:
+        """Into arrays with a line for every class there was; False if the weights are not finite."""
+        w = self.machine.to_host(self.model.w[:, : self.n_features])
+        b = self.machine.to_host(self.model.intercept)
+        if not (np.isfinite(w).all() and np.isfinite(b).all()):
+            return False
+        coef[self.active], intercept[self.active] = w, b
+        return True
+
+    def load(self, coef: Any, intercept: Any) -> None:
+        self.model.w[:, : self.n_features] = self.machine.asarray(coef[self.active], self.dtype)
+        self.model.intercept[:] = self.machine.asarray(intercept[self.active])
+
+    @property
+    def averaged_steps(self) -> float:
+        return 0.0
+
+    def store_average(self, coef: Any, intercept: Any) -> None:
+        raise AssertionError("there are no averages on a GPU")
+
+    def load_average(self, coef: Any, intercept: Any) -> None:
+        raise AssertionError("there are no averages on a GPU")
+
+    def save(self) -> bytes:
+        control = [] if self._control is None else [list(vars(self._control).values())]
+        w, intercept, slope = map(self.machine.to_host, self._parts())
+        bytes_ = io.BytesIO()
+        np.savez(
+            bytes_, w=w, intercept=intercept, slope=slope, active=self.active, sizes=self._sizes, t=self.t,
+            passes=self.passes, class_weights=self._class_weights, control=np.array(control),
+            alone=[self._alone, self._stretch],
+        )  # fmt: skip
+        return bytes_.getvalue()
+
+    def resume(self, state: bytes) -> None:
+        with np.load(io.BytesIO(state)) as kept:
+            self.model = Model(*(self.machine.asarray(kept[name]) for name in ("w", "intercept", "slope")))
+            self.active = [int(c) for c in kept["active"]]
+            self._sizes, self._class_weights = kept["sizes"], kept["class_weights"]
+            self.t, self.passes = float(kept["t"]), int(kept["passes"])
+            self._alone, self._stretch = (int(rows) for rows in kept["alone"])
+            if len(kept["control"]):
+                control = self._first_control()
+                for name, value in zip(vars(control), kept["control"][0], strict=True):
+                    setattr(control, name, type(getattr(control, name))(value))
+                self._control = control
+
+    def _parts(self) -> tuple[Array, Array, Array]:
+        return self.model.w, self.model.intercept, self.model.slope
+
+    # what a pass is made of
+
+    def _targets(self, rows: Array) -> Targets:
+        positive, negative = (self.machine.asarray(line, self.dtype) for line in self._class_weights)
+        ids = self.machine.asarray(np.array(self.active), self.dtype) if self.several else None
+        weight = None if self._weight is None else self._weight[rows]
+        return Targets(self._labels[rows], weight, positive, negative, ids)
+
+    def _stretches(self, decay: Array, most_rows: int) -> list[tuple[int, int]]:
+        rows = decay.shape[1] - 1
+        if rows <= most_rows and (self.steps.l2 == 0.0 or float(decay[:, -1].min()) >= -MOST_DECAY):
+            return [(0, rows)]
+        cuts = stretches(self.machine.to_host(decay), most_rows, MOST_DECAY)
+        return list(itertools.pairwise(cuts))
+
+    def _exact(self, rows: Array, sizes: Array, decay: Array) -> tuple[PassSums, Array]:
+        """Stretch by stretch; products of rows are kept where the order stays and they fit."""
+        machine, xp, n = self.machine, self.machine.xp, self.machine.gram_block(len(self.active))
+        keeps = (
+            self.mode == "exact"
+            and self.orders.kind == "storage"
+            and (len(rows) * 2 * n * self.dtype.itemsize < GRAM_SHARE * machine.free_bytes() or bool(self._gram))
+        )
+        most = len(rows) if keeps else -(-GRAM_ROWS // n) * n
+        losses = xp.zeros(len(self.active))
+        parts = self._stretches(decay, most)
+        grams = self._products_ahead([(rows[begin:end], begin) for begin, end in parts], n, keeps)
+        for (begin, end), gram in zip(parts, grams, strict=True):
+            part = slice(begin, end)
+            stretch = Stretch(self.X, rows[part], self._targets(rows[part]), *_cut(sizes, decay, begin, end))
+            losses += machine.exact(stretch, gram, self.step, self.model).sum(axis=1, dtype=np.float64)
+        return PassSums(len(rows), [], []), losses
+
+    def _products_ahead(self, parts: list[tuple[Array, int]], n: int, keeps: bool) -> Iterator[Array]:
+        """Those of every part; of the next one while a part is trained."""
+        machine = self.machine
+        following = self._products(*parts[0], n, keeps)
+        for number in range(len(parts)):
+            current = following
+            if number + 1 < len(parts):
+                with machine.beside():
+                    following = self._products(*parts[number + 1], n, keeps)
+            yield current
+            machine.wait_for_beside()
+
+    def _products(self, rows: Array, begin: int, n: int, keeps: bool) -> Array:
+        """The products of every row with the rows of its own block and of the next: blocks × n × 2n."""
+        if keeps and begin in self._gram:
+            return self._gram[begin]
+        xp, count = self.machine.xp, len(rows)
+        blocks = -(-count // n)
+        gram = xp.empty((blocks, n, 2 * n), self.dtype)
+        at_once = max(1, GRAM_ROWS // n)
+        for first in range(0, blocks, at_once):
+            last = min(blocks, first + at_once)
+            taken = rows[first * n : (last + 1) * n]
+            gathered = xp.zeros(((last - first + 1) * n, self.X.shape[1]), self.dtype)
+            gathered[: len(taken)] = self.X[taken]
+            cut = gathered.reshape(last - first + 1, n, -1)
+            gram[first:last, :, :n] = cut[:-1] @ cut[:-1].transpose(0, 2, 1)
+            gram[first:last, :, n:] = cut[:-1] @ cut[1:].transpose(0, 2, 1)
+        if keeps:
+            self._gram[begin] = gram
+        return gram
+
+    def _in_rounds(self, rows: Array, sizes: Array, decay: Array) -> tuple[PassSums, Array]:
+        machine, xp = self.machine, self.machine.xp
+        if self._directions is None:
+            self._directions = self._find_directions(rows)
+        if self._control is None:
+            self._control = self._first_control()
+            self._alone = min(len(rows) // 16, MOST_ALONE)
+        control, losses = self._control, xp.zeros(len(self.active))
+        sums = PassSums(len(rows), [], [], rank=self._directions.rank)
+        errors, checks, begin = 0.0, 0, 0
+        while begin < len(rows):
+            if self._alone:
+                end = min(len(rows), begin + self._alone)
+                losses += self._exact(rows[begin:end], *_cut(sizes, decay, begin, end))[1]
+                self._alone -= end - begin
+                sums.alone += end - begin
+                begin = end
+                continue
+            end = begin + self._stretches(decay[:, begin:], len(rows))[0][1]
+            part = slice(begin, end)
+            stretch = Stretch(self.X, rows[part], self._targets(rows[part]), *_cut(sizes, decay, begin, end))
+            found = machine.rounds(stretch, self._directions, control, self.step, self.model)
+            losses += found[:, : control.done].sum(axis=1, dtype=np.float64)
+            errors, checks = errors + control.errors, checks + control.checks
+            sums.merges += control.rounds * machine.blocks
+            sums.sweeps += control.sweeps_made - control.rounds
+            begin += control.done
+            if control.done < stretch.count:
+                self._stretch = min(max(4 * self._stretch, LEAST_ALONE), 8 * len(rows))
+                self._alone = self._stretch
+            else:
+                self._stretch = 0
+        sums.error = errors / checks if checks else -1.0
+        return sums, losses
+
+    def _find_directions(self, rows: Array) -> Directions:
+        xp, count = self.machine.xp, len(rows)
+        chosen = np.unique(np.linspace(0, count - 1, min(count, directions.SAMPLE)).astype(np.int64))
+        found = directions.find(self.machine, self.X[rows[self.machine.asarray(chosen)]], self._rounds.rank)
+        return Directions(found.V, found.sharpness, xp.ascontiguousarray(self.X @ found.V), found.tail, found.squares)
+
+    def _first_control(self) -> Control:
+        rank = min(self._rounds.rank, self.X.shape[1])
+        most = self.machine.most_rows(self.X.shape[1], len(self.active), rank, self.dtype)
+        fixed = self._rounds.block_size
+        return Control(
+            rows=min(fixed, most) if fixed else FIRST_ROWS,
+            adapts=not fixed,
+            most=most,
+            tolerance=self._rounds.tolerance,
+            sweeps=self._rounds.sweeps,
+        )
+
+
+def _cut(sizes: Array, decay: Array, begin: int, end: int) -> tuple[Array, Array]:
+    """Of a part of the pass; all of them as they are if that is the whole."""
+    if end - begin == sizes.shape[1]:
+        return sizes, decay
+    return sizes[:, begin:end].copy(), decay[:, begin : end + 1].copy()
