@@ -15,22 +15,24 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from symsgd import _core
+from symsgd import _core, devices
 from symsgd.data.store import Store
+from symsgd.devices import is_on_gpu
 
 Array = npt.NDArray[Any]
 
 FLOAT_TYPES = frozenset(np.dtype(t) for t in ("f4", "f8"))
 FEW_CLASSES = 16
+GPU_ROWS = 1 << 16  # that are looked at at a time, where they are in a GPU's memory
 INDEX_TYPES = frozenset(np.dtype(t) for t in ("i4", "i8"))
 LABEL_TYPES = frozenset(np.dtype(t) for t in ("i1", "u1", "i2", "i4", "i8", "f4", "f8"))
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows ready for the core."""
+    """Rows ready for the core, or for a GPU whose memory they are in (``on_gpu``; then ``rows`` is None)."""
 
-    rows: _core.Rows
+    rows: Any  # _core.Rows
     n_rows: int
     n_features: int
     dtype: np.dtype[Any]
@@ -38,6 +40,7 @@ class Data:
     canonical: bool
     mapped: bool  # in a file, and perhaps larger than the memory
     source: Any
+    on_gpu: bool = False
 
     @property
     def values(self) -> Array:
@@ -58,6 +61,8 @@ class Data:
 
 def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = False) -> Data:
     """``X`` as rows for the core; ValueError with the reason if it cannot be. A store is known by its checksums."""
+    if is_on_gpu(X):
+        return _check_on_gpu(X, argument, allow_empty)
     store, X = (X, X.X) if isinstance(X, Store) else (None, X)
     if sp.issparse(X):
         X = _as_csr(X, argument)
@@ -66,11 +71,7 @@ def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = 
         X = _as_dense(X, argument)
         rows = _core.dense_rows(X)
     n_rows, n_features = X.shape
-    if not allow_empty and (n_rows == 0 or n_features == 0):
-        raise ValueError(
-            f"{argument} has {n_rows} sample(s) and {n_features} feature(s), shape=({n_rows}, {n_features}), "
-            "while a minimum of 1 of each is required."
-        )
+    _check_not_empty(n_rows, n_features, argument, allow_empty)
     if store is not None:
         store.verify(n_threads)
         finite, increasing, damage = store.summary.finite, store.summary.canonical, ""
@@ -82,6 +83,40 @@ def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = 
         raise ValueError(_not_finite(X, argument))
     mapped = is_mapped(X.data if sp.issparse(X) else X)
     return Data(rows, n_rows, n_features, X.dtype, sp.issparse(X), increasing, mapped, X)
+
+
+def _check_not_empty(n_rows: int, n_features: int, argument: str, allow_empty: bool) -> None:
+    if not allow_empty and (n_rows == 0 or n_features == 0):
+        raise ValueError(
+            f"{argument} has {n_rows} sample(s) and {n_features} feature(s), shape=({n_rows}, {n_features}), "
+            "while a minimum of 1 of each is required."
+        )
+
+
+def _check_on_gpu(X: Any, argument: str, allow_empty: bool) -> Data:
+    """An array in the memory of a GPU, by CuPy without a copy where its type and layout allow it."""
+    xp: Any = devices.cuda().xp
+    X = xp.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"{argument} has {X.ndim} dimension(s), shape {X.shape}; accepted is (rows, features)")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"{argument} has dtype {X.dtype}; accepted are real numbers")
+    X = xp.ascontiguousarray(X if X.dtype in FLOAT_TYPES else X.astype(np.float64))
+    n_rows, n_features = X.shape
+    _check_not_empty(n_rows, n_features, argument, allow_empty)
+    for begin in range(0, n_rows, GPU_ROWS):
+        finite = xp.isfinite(X[begin : begin + GPU_ROWS])
+        if not bool(finite.all()):
+            row, column = (int(where[0]) for where in xp.nonzero(~finite))
+            raise ValueError(
+                f"Input {argument} contains NaN or infinity. The first is in row {begin + row}, column {column}."
+            )
+    return Data(None, n_rows, n_features, np.dtype(X.dtype), False, True, False, X, on_gpu=True)
+
+
+def on_host(array: Any) -> Any:
+    """A copy in the host's memory of an array in a GPU's; anything else as it is."""
+    return devices.cuda().to_host(devices.cuda().xp.asarray(array)) if is_on_gpu(array) else array
 
 
 def is_mapped(array: Array) -> bool:
@@ -288,6 +323,10 @@ def decide(data: Data, coef: Array, intercept: Array, threads: int) -> Array:
         raise ValueError(f"coef and intercept do not match: their shapes are {coef.shape} and {intercept.shape}")
     if coef.shape[1] != data.n_features:
         raise ValueError(f"X has {data.n_features} features, but the model has {coef.shape[1]}")
+    if data.on_gpu:
+        xp: Any = devices.cuda().xp
+        found: Array = data.source @ xp.asarray(coef, data.dtype).T + xp.asarray(intercept).astype(data.dtype)
+        return found[:, 0] if len(intercept) == 1 else found
     scores: Array = _core.decide(
         data.rows, np.ascontiguousarray(coef, data.dtype), np.ascontiguousarray(intercept, np.float64), threads
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from symsgd.callbacks import PassRecord
 from symsgd.data.dataset import Schema
-from symsgd.inputs import Array, check_data, decide, dense
+from symsgd.inputs import Array, check_data, decide, dense, on_host
 from symsgd.threads import resolve_threads
 
 
@@ -59,4 +59,4 @@ def decision(X: Any, coef: Any, intercept: Any, *, n_threads: int | None = None)
     """Scores x·w + b of every row, shape (rows,) for one model and (rows, classes) for several; on all cores."""
     threads = resolve_threads(n_threads, "n_threads")
     data = check_data(X, threads, allow_empty=True)
-    return decide(data, np.atleast_2d(dense(coef)), np.atleast_1d(intercept), threads)
+    return decide(data, np.atleast_2d(on_host(dense(coef))), np.atleast_1d(on_host(intercept)), threads)

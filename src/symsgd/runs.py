@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ import numpy as np
 from symsgd.callbacks import Callback, PassRecord
 from symsgd.checkpoints import Checkpoint, Checkpoints
 from symsgd.errors import CheckpointError, DivergenceError, TrainingInterrupted
-from symsgd.inputs import Array
+from symsgd.inputs import Array, on_host
 from symsgd.judging import Judge
 from symsgd.problem import Problem, Rule
 from symsgd.results import Result, Start
@@ -132,6 +133,7 @@ class Run:
     dtype: np.dtype[Any]
     passes: list[PassRecord] = field(default_factory=list)
     converged: bool = False
+    placed: Callable[[Array], Array] | None = None  # puts the model of the result where the rows are
 
     def __post_init__(self) -> None:
         n_models = self.problem.n_models
@@ -232,9 +234,10 @@ class Run:
     def result(self, finite: bool = False) -> Result:
         self._store_average()
         begun = self._average_coef is not None and self.native.averaged_steps >= 1 and not finite
+        placed = self.placed or (lambda array: array)
         return Result(
-            coef=self.coef,
-            intercept=self.intercept,
+            coef=placed(self.coef),
+            intercept=placed(self.intercept),
             passes=self.passes,
             strategy=self.reason,
             t=self.t,
@@ -246,7 +249,7 @@ class Run:
 
 
 def _shaped(argument: str, value: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(value)
+    array = np.asarray(on_host(value))
     if array.size != math.prod(shape):
         raise ValueError(f"{argument} has shape {array.shape}; expected {shape}")
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from symsgd.inputs import Array, Data
+from symsgd.inputs import Array, Data, on_host
 from symsgd.losses import Loss
 from symsgd.problem import Problem
 
@@ -37,7 +37,7 @@ def largest_step(data: Data, problem: Problem, loss: Loss, intercept: float) -> 
 
 
 def _squared_norms(data: Data, rows: Array) -> Array:
-    found: Any = data.source[rows]
+    found: Any = on_host(data.source[rows])
     numbers = found.data if data.sparse else found
     squares = np.square(numbers, dtype=np.float64)
     if not data.sparse:

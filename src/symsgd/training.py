@@ -21,7 +21,7 @@ from symsgd.checkpoints import Checkpoints, fingerprint
 from symsgd.data.store import Store
 from symsgd.gpu import build
 from symsgd.gpu.machine import Machine
-from symsgd.inputs import Data, check_data, without_repeats
+from symsgd.inputs import Data, check_data, on_host, without_repeats
 from symsgd.judging import EarlyStopping, Judge
 from symsgd.losses import Loss, OneClass
 from symsgd.penalties import Penalty
@@ -39,6 +39,7 @@ logger = logging.getLogger("symsgd")
 
 SPARSE_INTERCEPT_DECAY = 0.01  # scikit-learn's: intercepts of sparse problems learn a hundred times slower
 WINDOW_ORDER_FROM = 16 * 512  # rows; below this a full permutation costs no cache misses worth avoiding
+FINGERPRINT_ROWS = 256  # of data in a GPU's memory
 MODEL_COPIES = 3  # at least: the core's, and the last two that it has come to
 
 
@@ -122,6 +123,7 @@ def train(
             )
     if init is not None:
         _check_start(init)
+    y, sample_weight = on_host(y), on_host(sample_weight)
     if isinstance(X, Store):
         y, sample_weight = _targets_of_store(X, y, sample_weight, rule.loss)
     data = check_data(X, threads)
@@ -138,7 +140,7 @@ def train(
         memory=available_memory(),
         mapped=data.mapped,
     )
-    machine = _machine_for(device, chosen, rule, work)
+    machine = _machine_for(device, chosen, rule, work, data.on_gpu)
     if machine is None:
         _check_memory(work)
         chosen, work, reason = _decide(chosen, rule, work)
@@ -190,6 +192,7 @@ def train(
         reason=reason,
         n_features=data.n_features,
         dtype=data.dtype,
+        placed=machine.asarray if machine is not None and data.on_gpu else None,
     )
     run.begin_from(init)
     keeper = None
@@ -225,12 +228,20 @@ def _named_data(data: Data, problem: Problem, judge: Judge) -> dict[str, str]:
     """What tells a checkpoint of other data from one of these."""
     return {
         "X": f"{data.n_rows} rows of {data.n_features} features "
-        f"({fingerprint(data.values)}, {fingerprint(data.indices)})",
+        f"({fingerprint(_told(data))}, {fingerprint(data.indices)})",
         "y": f"{problem.target} ({fingerprint(problem.labels)})",
         "sample_weight": fingerprint(problem.sample_weight),
         "class weights": f"{problem.positive_weight}, {problem.negative_weight}",
         "held-out rows": fingerprint(judge.held_out),
     }
+
+
+def _told(data: Data) -> Any:
+    """What data are known by; of rows in a GPU's memory some, spread evenly, and the sums of all."""
+    if not data.on_gpu:
+        return data.values
+    some = data.source[:: max(1, data.n_rows // FINGERPRINT_ROWS)]
+    return np.vstack([on_host(some), on_host(data.source.sum(axis=0, keepdims=True))])
 
 
 def _check_memory(work: Work) -> None:
@@ -250,11 +261,15 @@ def _decide(chosen: Strategy, rule: Rule, work: Work) -> tuple[Strategy, Work, s
     return chosen.decide(rule, work)
 
 
-def _machine_for(device: str, chosen: Strategy, rule: Rule, work: Work) -> Machine | None:
+def _machine_for(device: str, chosen: Strategy, rule: Rule, work: Work, on_gpu: bool) -> Machine | None:
     """The GPU to train on; None for the CPU."""
     if devices.check_device(device) == "cpu":
+        if on_gpu:
+            raise ValueError(
+                "X is in the memory of a GPU and device='cpu'; use device='cuda', or a copy of X on the host"
+            )
         return None
-    if device == "auto":
+    if device == "auto" and not on_gpu:
         reason = build.why_cpu(chosen, rule, work) or devices.why_not_cuda()
         if reason:
             logger.info("on the CPU: %s", reason)

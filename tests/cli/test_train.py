@@ -72,6 +72,7 @@ def test_the_loss_follows_from_the_targets(make: Any, loss: str, kind: type, why
         (["--loss", "hinge", "--schedule", "pa1"], {"loss": "hinge", "learning_rate": "pa1"}),
         (["--shuffle", "blocks"], {"shuffle": "blocks"}),
         (["--shuffle", "none"], {"shuffle": False}),
+        (["--device", "auto"], {"device": "auto"}),
     ],
 )  # fmt: skip
 def test_options_are_parameters(options: list[Any], parameters: dict[str, Any], two: Path, tmp_path: Path) -> None:
@@ -188,6 +189,7 @@ def test_a_configuration_gives_what_the_line_does_not(two: Path, tmp_path: Path)
         (["--cv", 10_000], 1, "--cv 10000 needs at least as many rows"),
         (["--config", "nothing"], 2, "nothing: No such file or directory"),
         (["--loss", "squared_error", "--step-size", 1e30], 1, "smaller step size"),
+        (["--device", "tpu"], 2, "'tpu' is not one of"),
     ],
 )
 def test_mistakes_are_named(arguments: list[Any], code: int, message: str, two: Path, tmp_path: Path) -> None:

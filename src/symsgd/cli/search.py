@@ -67,7 +67,7 @@ def _trained(job: Job, candidate: Candidate, passes: int, held_out: Array) -> Ca
     try:
         result = own.train(
             held_out, Output(quiet=True), n_passes=passes - begun.passes, tol=None, n_threads=1,
-            strategy="sequential", seed=job.seed + begun.passes, init=begun.result, eval_set=None,
+            strategy="sequential", device="cpu", seed=job.seed + begun.passes, init=begun.result, eval_set=None,
         )  # fmt: skip
     except DivergenceError:
         return dataclasses.replace(candidate, passes=passes, loss=math.inf, result=None)
@@ -100,6 +100,7 @@ def time_blocks(
                 n_passes=passes,
                 tol=None,
                 strategy=kind(Projected(k), block_size),
+                device="cpu",
                 eval_set=None,
             )
         except DivergenceError:

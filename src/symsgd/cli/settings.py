@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import click
 
 from symsgd.combiners import COMBINERS, Combiner
+from symsgd.devices import DEVICES
 from symsgd.losses import LOSSES
 from symsgd.penalties import PENALTIES
 from symsgd.schedules import SCHEDULES
@@ -95,6 +96,7 @@ STEPS = [
 MACHINE = [
     click.option("--threads", type=click.IntRange(min=1), help="By default every core."),
     click.option("--strategy", type=_choice(STRATEGIES), help="How the cores share the work; auto by default."),
+    click.option("--device", type=click.Choice(DEVICES), help="Where to train: cuda is a GPU; cpu by default."),
     click.option("--combiner", type=_choice(COMBINERS), help="Of mr-symsgd and async-symsgd."),
     click.option("--block-size", type=BlockSize(), help="Rows that a core trains on its own before a merge."),
     click.option("--k", type=click.IntRange(min=1), help="Columns of the projected combiner."),

@@ -75,6 +75,8 @@ def command(
         symsgd train tuesday.svm -o model -i model
     A long training, which goes on where it was if it is killed and started again:
         symsgd train criteo.store -o model --passes 50 --checkpoint criteo.ckpt
+    Dense rows on a GPU:
+        symsgd train higgs.npz -o model --device cuda
     """
     check_target(path)
     check_there(data)
@@ -101,6 +103,7 @@ def command(
         given |= {own: EARLY_STOPPING[own] for own in ("tol", "passes") if given[own] is None}
     targets = targets_for(source, loss, getattr(model, "classes_", None))
     job = Job(source, targets, estimator_for(loss, given, model), model)
+    _check_device(job.estimator.device)
     scores = {}
     if cv is not None:
         scores["cross-validation"] = job.cross_validate(cv, output)
@@ -120,6 +123,14 @@ def command(
     if interrupted is not None:
         output.note(f"{interrupted}; the model so far is in {path}")
         raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _check_device(device: str) -> None:
+    """Before anything is trained, and whether it was asked for here, in a configuration or by the initial model."""
+    from symsgd import devices
+
+    if device == "cuda" and (reason := devices.why_not_cuda()):
+        raise click.UsageError(f"--device cuda needs a GPU and CuPy: {reason}")
 
 
 def _report(output: Output, data: Dataset, result: Result, scores: dict[str, Any], loss: str, path: str) -> None:

@@ -22,7 +22,7 @@ PAPER_K = (7, 15, 31)
 WITHOUT_STEP = ("optimal",)
 KEPT = (
     "penalty", "l1_ratio", "epsilon", "intercept", "class_weight", "power", "average", "seed", "strategy", "block_size",
-    "combiner", "k",
+    "combiner", "k", "device",
 )  # fmt: skip
 PAPER_STRATEGIES = ("mr-symsgd", "async-symsgd")
 NOT_HERE = {  # options of a training that a search has no use for

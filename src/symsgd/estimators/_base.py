@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from symsgd import penalties, schedules
 from symsgd.callbacks import Callback, ProgressBar, as_callbacks
+from symsgd.devices import DEVICES
 from symsgd.errors import TrainingInterrupted
 from symsgd.estimators import convert
 from symsgd.inputs import dense
@@ -80,6 +81,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     average: bool | int
     strategy: str | Strategy
+    device: str
     n_jobs: int | None
     callbacks: Any
 
@@ -105,6 +107,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         "learning_rate": [StrOptions(SCHEDULE_NAMES)],
         "n_jobs": [Integral, None],
         "strategy": [str, Strategy],
+        "device": [StrOptions(set(DEVICES))],
         "callbacks": [callable, Callback, list, tuple, None],
     }
 
@@ -145,6 +148,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             "penalty": self._penalty(),
             "schedule": self._schedule(),
             "strategy": self.strategy,
+            "device": self.device,
             "n_threads": resolve_threads(self.n_jobs),
             "n_passes": self.max_iter,
             "fit_intercept": self.fit_intercept,

@@ -186,6 +186,8 @@ class SGDClassifier(BaseClassifier):
         permutation, ``False`` for the order of the rows
     penalty : also ``"lasso"``, the paper's Lasso on two non-negative halves
     strategy : how the cores share the work; ``"auto"`` decides and says so in ``result_.strategy``
+    device : ``"cpu"``, ``"cuda"`` to train on a GPU (docs/gpu.md), or ``"auto"`` for a GPU where there is one and the
+        work is worth it; predictions are made on the CPU
     n_jobs : threads, ``None`` for every core this process may use
     callbacks : functions of a :class:`symsgd.PassRecord`, or :class:`symsgd.callbacks.Callback`; True stops the fit
 
@@ -235,6 +237,7 @@ class SGDClassifier(BaseClassifier):
         warm_start: bool = False,
         average: bool | int = False,
         strategy: Any = "auto",
+        device: str = "cpu",
         callbacks: Any = None,
     ) -> None:
         self.loss = loss
@@ -259,6 +262,7 @@ class SGDClassifier(BaseClassifier):
         self.warm_start = warm_start
         self.average = average
         self.strategy = strategy
+        self.device = device
         self.callbacks = callbacks
 
     def _has_probabilities(self) -> bool:
@@ -293,7 +297,7 @@ class SGDClassifier(BaseClassifier):
 
 
 class Perceptron(BaseClassifier):
-    """The perceptron: scikit-learn's ``Perceptron``, with ``strategy``, ``n_jobs`` and ``callbacks`` beside it.
+    """The perceptron: scikit-learn's ``Perceptron``, with ``strategy``, ``device``, ``n_jobs`` and ``callbacks``.
 
     It is ``SGDClassifier(loss="perceptron", learning_rate="constant", eta0=1, penalty=None)``.
 
@@ -338,6 +342,7 @@ class Perceptron(BaseClassifier):
         class_weight: Any = None,
         warm_start: bool = False,
         strategy: Any = "auto",
+        device: str = "cpu",
         callbacks: Any = None,
     ) -> None:
         self.penalty = penalty
@@ -357,4 +362,5 @@ class Perceptron(BaseClassifier):
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.strategy = strategy
+        self.device = device
         self.callbacks = callbacks

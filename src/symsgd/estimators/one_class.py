@@ -20,8 +20,8 @@ from symsgd.schedules import Schedule
 class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
     """One-class SVM by stochastic gradient descent, to find outliers.
 
-    scikit-learn's ``SGDOneClassSVM`` with the same parameters, attributes and answers, and ``strategy``, ``n_jobs``,
-    ``callbacks`` and ``shuffle="full"`` as in :class:`SGDClassifier`.
+    scikit-learn's ``SGDOneClassSVM`` with the same parameters, attributes and answers, and ``strategy``, ``device``,
+    ``n_jobs``, ``callbacks`` and ``shuffle="full"`` as in :class:`SGDClassifier`.
 
     Examples
     --------
@@ -65,6 +65,7 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
         strategy: Any = "auto",
         n_jobs: int | None = None,
         callbacks: Any = None,
+        device: str = "cpu",
     ) -> None:
         self.nu = nu
         self.fit_intercept = fit_intercept
@@ -81,6 +82,7 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
         self.strategy = strategy
         self.n_jobs = n_jobs
         self.callbacks = callbacks
+        self.device = device
 
     @property
     def alpha(self) -> float:  # type: ignore[override]

@@ -18,8 +18,8 @@ from symsgd.estimators._base import Array, BaseSGD, State, draw_for_data, draw_s
 class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
     """Linear regression by stochastic gradient descent.
 
-    scikit-learn's ``SGDRegressor`` with the same parameters, attributes and answers, and ``strategy``, ``n_jobs``,
-    ``callbacks``, ``shuffle="full"`` and ``penalty="lasso"`` as in :class:`SGDClassifier`.
+    scikit-learn's ``SGDRegressor`` with the same parameters, attributes and answers, and ``strategy``, ``device``,
+    ``n_jobs``, ``callbacks``, ``shuffle="full"`` and ``penalty="lasso"`` as in :class:`SGDClassifier`.
 
     Examples
     --------
@@ -70,6 +70,7 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
         warm_start: bool = False,
         average: bool | int = False,
         strategy: Any = "auto",
+        device: str = "cpu",
         n_jobs: int | None = None,
         callbacks: Any = None,
     ) -> None:
@@ -93,6 +94,7 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
         self.warm_start = warm_start
         self.average = average
         self.strategy = strategy
+        self.device = device
         self.n_jobs = n_jobs
         self.callbacks = callbacks
 

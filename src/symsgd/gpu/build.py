@@ -9,8 +9,9 @@ import numpy as np
 from symsgd import _core
 from symsgd.combiners import Curvature
 from symsgd.gpu.directions import USUAL_RANK
-from symsgd.gpu.machine import Array, Machine, Step
+from symsgd.gpu.machine import Machine, Step
 from symsgd.gpu.schedule import Steps
+from symsgd.gpu.source import source_of
 from symsgd.gpu.training import Orders, Rounds, Training
 from symsgd.inputs import Data
 from symsgd.penalties import L2, NoPenalty
@@ -111,7 +112,7 @@ def make(
     )
     return Training(
         machine,
-        X=rows_on(machine, data),
+        source=source_of(machine, data.source, data.on_gpu),
         n_features=data.n_features,
         labels=_labels(problem, data.n_rows),
         sample_weight=problem.sample_weight,
@@ -155,13 +156,3 @@ def _labels(problem: Problem, n_rows: int) -> Any:
     if problem.target == "binary":
         return np.where(problem.labels == problem.positive, 1.0, -1.0)
     return problem.labels
-
-
-def rows_on(machine: Machine, data: Data) -> Array:
-    """The rows, with as many zeros after each as the machine likes."""
-    features = machine.padded(data.n_features)
-    if features == data.n_features:
-        return machine.asarray(data.source)
-    rows = machine.xp.zeros((data.n_rows, features), data.dtype)
-    rows[:, : data.n_features] = machine.asarray(data.source)
-    return rows

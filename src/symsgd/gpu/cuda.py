@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from symsgd.gpu.machine import Array, Control, Directions, Model, Step, Stretch
-from symsgd.gpu.planning import BLOCK_SLOTS, EXACT_THREADS, ROUNDS_THREADS, SUMS, plan_exact, plan_rounds
+from symsgd.gpu.planning import (
+    BLOCK_SLOTS,
+    EXACT_THREADS,
+    ROUNDS_THREADS,
+    SUMS,
+    models_at_once,
+    plan_exact,
+    plan_rounds,
+)
 
 KERNELS = Path(__file__).parent / "kernels"
 LOSS_KINDS = (
@@ -67,6 +77,11 @@ class Cuda:
             stream.synchronize()
         return copy
 
+    def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        count = math.prod(shape)
+        memory = self.xp.cuda.alloc_pinned_memory(count * dtype.itemsize)
+        return np.frombuffer(memory, dtype, count).reshape(shape)
+
     def to_host(self, array: Array) -> np.ndarray[Any, Any]:
         return np.asarray(self.xp.asnumpy(array))
 
@@ -78,7 +93,8 @@ class Cuda:
         return -(-n_features // 4) * 4
 
     def most_rows(self, n_features: int, n_models: int, rank: int, dtype: np.dtype[Any]) -> int:
-        return plan_rounds(n_features, n_models, rank, dtype.itemsize, self.shared).most_rows
+        most = models_at_once(n_models, n_features, rank, dtype.itemsize, self.blocks, self.shared)
+        return plan_rounds(n_features, most, rank, dtype.itemsize, self.shared).most_rows
 
     @contextmanager
     def beside(self) -> Iterator[None]:
@@ -98,6 +114,9 @@ class Cuda:
         return GRAM_BLOCK
 
     def exact(self, stretch: Stretch, gram: Array, step: Step, model: Model) -> Array:
+        most = max(1, self.blocks // 4)
+        if len(model.w) > most:
+            return self._in_groups(most, stretch, model, lambda part, own: self.exact(part, gram, step, own))
         xp, dtype = self.xp, model.w.dtype
         models, features = model.w.shape
         plan = plan_exact(features, models, dtype.itemsize, self.blocks, self.shared, GRAM_BLOCK)
@@ -118,6 +137,9 @@ class Cuda:
     def rounds(self, stretch: Stretch, directions: Directions, control: Control, step: Step, model: Model) -> Array:
         xp, dtype = self.xp, model.w.dtype
         models, features = model.w.shape
+        most = models_at_once(models, features, directions.rank, dtype.itemsize, self.blocks, self.shared)
+        if models > most:
+            return self._rounds_in_groups(most, stretch, directions, control, step, model)
         rank, blocks = directions.rank, self.blocks
         plan = plan_rounds(features, models, rank, dtype.itemsize, self.shared)
         losses = xp.empty((models, stretch.count), dtype)
@@ -142,6 +164,40 @@ class Cuda:
         struct = _pack(_rounds_type(dtype), fields)
         self._launch("rounds", step, dtype, blocks, ROUNDS_THREADS, plan.shared, struct)
         _unpack_control(xp.asnumpy(state).view(_CONTROL)[0], control)
+        return losses
+
+    def _in_groups(self, most: int, stretch: Stretch, model: Model, run: Callable[[Stretch, Model], Array]) -> Array:
+        """So many models at a time."""
+        found = []
+        for first in range(0, len(model.w), most):
+            part = slice(first, first + most)
+            targets = replace(
+                stretch.targets,
+                positive_weight=stretch.targets.positive_weight[part],
+                negative_weight=stretch.targets.negative_weight[part],
+                class_id=None if stretch.targets.class_id is None else stretch.targets.class_id[part],
+            )
+            own = replace(stretch, targets=targets)
+            if len(stretch.step) > 1:
+                own = replace(own, step=stretch.step[part], decay=stretch.decay[part])
+            found.append(run(own, Model(model.w[part], model.intercept[part], model.slope[part])))
+        return self.xp.concatenate(found)
+
+    def _rounds_in_groups(
+        self, most: int, stretch: Stretch, directions: Directions, control: Control, step: Step, model: Model
+    ) -> Array:
+        """Every group from the same control; the most careful one goes on. None gets stuck: all are to end together."""
+        controls: list[Control] = []
+
+        def run(part: Stretch, own: Model) -> Array:
+            controls.append(replace(control, stuck=-(1 << 30)))
+            return self.rounds(part, directions, controls[-1], step, own)
+
+        losses = self._in_groups(most, stretch, model, run)
+        careful = min(controls, key=lambda one: one.rows)
+        for name, value in vars(careful).items():
+            setattr(control, name, value)
+        control.stuck = 0
         return losses
 
     def _scratch(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

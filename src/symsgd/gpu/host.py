@@ -39,6 +39,9 @@ class Host:
     def upload(self, array: Any) -> Array:
         return array
 
+    def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        return np.empty(shape, dtype)
+
     def to_host(self, array: Array) -> Array:
         return np.asarray(array)
 
@@ -93,7 +96,7 @@ class Host:
 
     def rounds(self, stretch: Stretch, directions: Directions, control: Control, step: Step, model: Model) -> Array:
         models, found = len(model.w), np.zeros((len(model.w), stretch.count))
-        control.errors, control.checks, control.rounds, control.sweeps_made, control.stuck = 0.0, 0, 0, 0, 0
+        control.errors, control.checks, control.rounds, control.sweeps_made = 0.0, 0, 0, 0
         at, size, expected = 0, control.rows, None
         checked_rows = 0
         while at < stretch.count and control.stuck < MOST_STUCK:
@@ -272,7 +275,8 @@ def steer(control: Control, error: float) -> None:
     control.errors += error
     control.checks += 1
     if error <= control.tolerance:
-        control.strikes, control.stuck, control.between = 0, 0, min(2 * control.between, MOST_BETWEEN)
+        control.strikes, control.between = 0, min(2 * control.between, MOST_BETWEEN)
+        control.stuck = min(control.stuck, 0)
         if control.rows >= control.too_large:
             control.too_large = 1 << 30
         share = 0.5 if 2 * control.rows < control.too_large else 0.25

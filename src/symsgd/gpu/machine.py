@@ -112,6 +112,9 @@ class Machine(Protocol):
     def upload(self, array: Any) -> Array:
         """A copy, made by another thread than the one that trains."""
 
+    def pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """An array of the host that ``upload`` copies from at once."""
+
     def to_host(self, array: Array) -> np.ndarray[Any, Any]: ...
     def free_bytes(self) -> int: ...
     def padded(self, n_features: int) -> int:

@@ -9,7 +9,7 @@ import io
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from symsgd.gpu import directions
 from symsgd.gpu.machine import Array, Control, Directions, Machine, Model, Step, Stretch, Targets
 from symsgd.gpu.planning import stretches
 from symsgd.gpu.schedule import Steps
+from symsgd.gpu.source import OnMachine, Piece, Source
 
 MOST_DECAY = 40.0  # exp(−40) of a weight and its inverse are numbers that float32 has
 AHEAD = 2  # passes whose order is written before they begin
@@ -52,6 +53,7 @@ class PassSums:
     error: float = -1.0
     alone: int = 0
     caught: int = 0
+    checks: int = 0  # of the error
 
 
 class Orders:
@@ -93,7 +95,7 @@ class Training:
         self,
         machine: Machine,
         *,
-        X: Any,
+        source: Source,
         n_features: int,
         labels: Any,
         sample_weight: Any,
@@ -112,8 +114,8 @@ class Training:
         self.step, self.steps, self.track_norms = step, steps, track_norms
         xp = machine.xp
         self.n_features = n_features
-        self.X = X
-        self.dtype = np.dtype(X.dtype)
+        self.source = source
+        self.dtype = source.dtype
         count = len(positive_weight)
         self.active = list(range(count))
         self.several = several
@@ -123,10 +125,9 @@ class Training:
         self._sizes = np.full(count, steps.first)
         self.t = t
         self.passes = 0
-        w = xp.zeros((count, X.shape[1]), self.dtype)
+        w = xp.zeros((count, source.shape[1]), self.dtype)
         self.model = Model(w, xp.zeros(count), xp.full(count, steps.most_curvature, self.dtype))
         self._gram: dict[int, Array] = {}
-        self._last_rows: Array | None = None
         self._control: Control | None = None
         self._directions: Directions | None = None
         self._rounds = rounds
@@ -138,8 +139,13 @@ class Training:
     def run_pass(self) -> PassSums:
         rows = self.orders.of_pass(self.passes)
         sizes, decay = self.steps.of(self._sizes, self.t, len(rows))
+        sums = PassSums(len(rows), [], [])
+        losses = self.machine.xp.zeros(len(self.active))
         run = self._exact if self.mode == "exact" else self._in_rounds
-        sums, losses = run(rows, sizes, decay)
+        for piece in self.source.pieces(rows):
+            losses += run(piece, *_cut(sizes, decay, piece.begin, piece.end), sums)
+        if sums.checks:
+            sums.error /= sums.checks
         sums.loss = [float(value) / len(rows) for value in self.machine.to_host(losses)]
         sums.objective = list(sums.loss)
         if self.track_norms:
@@ -230,49 +236,53 @@ class Training:
         cuts = stretches(self.machine.to_host(decay), most_rows, MOST_DECAY)
         return list(itertools.pairwise(cuts))
 
-    def _exact(self, rows: Array, sizes: Array, decay: Array) -> tuple[PassSums, Array]:
-        """Stretch by stretch; products of rows are kept where the order stays and they fit."""
+    def _exact(self, piece: Piece, sizes: Array, decay: Array, sums: PassSums) -> Array:
+        """The sum of losses, by model. Products of rows are kept where the order stays and they fit."""
         machine, xp, n = self.machine, self.machine.xp, self.machine.gram_block(len(self.active))
+        count = len(piece.rows)
         keeps = (
             self.mode == "exact"
             and self.orders.kind == "storage"
-            and (len(rows) * 2 * n * self.dtype.itemsize < GRAM_SHARE * machine.free_bytes() or bool(self._gram))
+            and self.source.whole
+            and (bool(self._gram) or count * 2 * n * self.dtype.itemsize < GRAM_SHARE * machine.free_bytes())
         )
-        most = len(rows) if keeps else -(-GRAM_ROWS // n) * n
         losses = xp.zeros(len(self.active))
-        parts = self._stretches(decay, most)
-        grams = self._products_ahead([(rows[begin:end], begin) for begin, end in parts], n, keeps)
+        parts = self._stretches(decay, count if keeps else -(-GRAM_ROWS // n) * n)
+        grams = self._products_ahead(piece, parts, n, keeps)
         for (begin, end), gram in zip(parts, grams, strict=True):
-            part = slice(begin, end)
-            stretch = Stretch(self.X, rows[part], self._targets(rows[part]), *_cut(sizes, decay, begin, end))
+            stretch = self._stretch_of(piece, sizes, decay, begin, end)
             losses += machine.exact(stretch, gram, self.step, self.model).sum(axis=1, dtype=np.float64)
-        return PassSums(len(rows), [], []), losses
+        return losses
 
-    def _products_ahead(self, parts: list[tuple[Array, int]], n: int, keeps: bool) -> Iterator[Array]:
+    def _stretch_of(self, piece: Piece, sizes: Array, decay: Array, begin: int, end: int) -> Stretch:
+        part = slice(begin, end)
+        targets = self._targets(piece.originals[part])
+        return Stretch(piece.X, piece.rows[part], targets, *_cut(sizes, decay, begin, end))
+
+    def _products_ahead(self, piece: Piece, parts: list[tuple[int, int]], n: int, keeps: bool) -> Iterator[Array]:
         """Those of every part; of the next one while a part is trained."""
-        machine = self.machine
-        following = self._products(*parts[0], n, keeps)
+        following = self._products(piece, *parts[0], n, keeps)
         for number in range(len(parts)):
             current = following
             if number + 1 < len(parts):
-                with machine.beside():
-                    following = self._products(*parts[number + 1], n, keeps)
+                with self.machine.beside():
+                    following = self._products(piece, *parts[number + 1], n, keeps)
             yield current
-            machine.wait_for_beside()
+            self.machine.wait_for_beside()
 
-    def _products(self, rows: Array, begin: int, n: int, keeps: bool) -> Array:
+    def _products(self, piece: Piece, begin: int, end: int, n: int, keeps: bool) -> Array:
         """The products of every row with the rows of its own block and of the next: blocks × n × 2n."""
         if keeps and begin in self._gram:
             return self._gram[begin]
-        xp, count = self.machine.xp, len(rows)
-        blocks = -(-count // n)
+        xp, rows = self.machine.xp, piece.rows[begin:end]
+        blocks = -(-len(rows) // n)
         gram = xp.empty((blocks, n, 2 * n), self.dtype)
         at_once = max(1, GRAM_ROWS // n)
         for first in range(0, blocks, at_once):
             last = min(blocks, first + at_once)
             taken = rows[first * n : (last + 1) * n]
-            gathered = xp.zeros(((last - first + 1) * n, self.X.shape[1]), self.dtype)
-            gathered[: len(taken)] = self.X[taken]
+            gathered = xp.zeros(((last - first + 1) * n, piece.X.shape[1]), self.dtype)
+            gathered[: len(taken)] = piece.X[taken]
             cut = gathered.reshape(last - first + 1, n, -1)
             gram[first:last, :, :n] = cut[:-1] @ cut[:-1].transpose(0, 2, 1)
             gram[first:last, :, n:] = cut[:-1] @ cut[1:].transpose(0, 2, 1)
@@ -280,50 +290,58 @@ class Training:
             self._gram[begin] = gram
         return gram
 
-    def _in_rounds(self, rows: Array, sizes: Array, decay: Array) -> tuple[PassSums, Array]:
-        machine, xp = self.machine, self.machine.xp
+    def _in_rounds(self, piece: Piece, sizes: Array, decay: Array, sums: PassSums) -> Array:
+        """The sum of losses, by model. Rows that are too much for rounds are trained exactly."""
+        machine, xp, count = self.machine, self.machine.xp, len(piece.rows)
         if self._directions is None:
-            self._directions = self._find_directions(rows)
+            self._directions = self._find_directions()
+        found = self._directions
+        if not self.source.whole:
+            found = replace(found, along=xp.ascontiguousarray(piece.X @ found.V))
         if self._control is None:
             self._control = self._first_control()
-            self._alone = min(len(rows) // 16, MOST_ALONE)
+            self._alone = min(sums.rows // 16, MOST_ALONE)
         control, losses = self._control, xp.zeros(len(self.active))
-        sums = PassSums(len(rows), [], [], rank=self._directions.rank)
-        errors, checks, begin = 0.0, 0, 0
-        while begin < len(rows):
+        sums.rank = found.rank
+        begin = 0
+        while begin < count:
             if self._alone:
-                end = min(len(rows), begin + self._alone)
-                losses += self._exact(rows[begin:end], *_cut(sizes, decay, begin, end))[1]
+                end = min(count, begin + self._alone)
+                part = slice(begin, end)
+                own = replace(piece, rows=piece.rows[part], originals=piece.originals[part])
+                losses += self._exact(own, *_cut(sizes, decay, begin, end), sums)
                 self._alone -= end - begin
                 sums.alone += end - begin
                 begin = end
                 continue
-            end = begin + self._stretches(decay[:, begin:], len(rows))[0][1]
-            part = slice(begin, end)
-            stretch = Stretch(self.X, rows[part], self._targets(rows[part]), *_cut(sizes, decay, begin, end))
-            found = machine.rounds(stretch, self._directions, control, self.step, self.model)
-            losses += found[:, : control.done].sum(axis=1, dtype=np.float64)
-            errors, checks = errors + control.errors, checks + control.checks
+            end = begin + self._stretches(decay[:, begin:], count)[0][1]
+            stretch = self._stretch_of(piece, sizes, decay, begin, end)
+            values = machine.rounds(stretch, found, control, self.step, self.model)
+            losses += values[:, : control.done].sum(axis=1, dtype=np.float64)
+            if control.checks:
+                sums.error = max(0.0, sums.error) + control.errors
+            sums.checks += control.checks
             sums.merges += control.rounds * machine.blocks
             sums.sweeps += control.sweeps_made - control.rounds
             begin += control.done
             if control.done < stretch.count:
-                self._stretch = min(max(4 * self._stretch, LEAST_ALONE), 8 * len(rows))
-                self._alone = self._stretch
+                self._stretch = min(max(4 * self._stretch, LEAST_ALONE), 8 * sums.rows)
+                self._alone, control.stuck = self._stretch, 0
             else:
                 self._stretch = 0
-        sums.error = errors / checks if checks else -1.0
-        return sums, losses
+        return losses
 
-    def _find_directions(self, rows: Array) -> Directions:
-        xp, count = self.machine.xp, len(rows)
-        chosen = np.unique(np.linspace(0, count - 1, min(count, directions.SAMPLE)).astype(np.int64))
-        found = directions.find(self.machine, self.X[rows[self.machine.asarray(chosen)]], self._rounds.rank)
-        return Directions(found.V, found.sharpness, xp.ascontiguousarray(self.X @ found.V), found.tail, found.squares)
+    def _find_directions(self) -> Directions:
+        n_rows = self.source.shape[0]
+        chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, directions.SAMPLE)).astype(np.int64))
+        found = directions.find(self.machine, self.source.take(self.machine.asarray(chosen)), self._rounds.rank)
+        if isinstance(self.source, OnMachine):
+            return replace(found, along=self.machine.xp.ascontiguousarray(self.source.X @ found.V))
+        return found
 
     def _first_control(self) -> Control:
-        rank = min(self._rounds.rank, self.X.shape[1])
-        most = self.machine.most_rows(self.X.shape[1], len(self.active), rank, self.dtype)
+        features = self.source.shape[1]
+        most = self.machine.most_rows(features, len(self.active), min(self._rounds.rank, features), self.dtype)
         fixed = self._rounds.block_size
         return Control(
             rows=min(fixed, most) if fixed else FIRST_ROWS,

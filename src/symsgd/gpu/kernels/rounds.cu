@@ -150,7 +150,7 @@ public:
         w_stride_ = (pass.features + 3) / 4 * 4;
         control_ = *pass.control;
         control_.errors = 0;
-        control_.checks = control_.rounds = control_.sweeps_made = control_.stuck = 0;
+        control_.checks = control_.rounds = control_.sweeps_made = 0;
         shared_.weights = carve(memory, m * w_stride_);
         shared_.q = carve(memory, most_rows * q_stride_);
         shared_.gram = carve(memory, most_rows * most_rows);
@@ -610,7 +610,8 @@ private:
         control_.checks += 1;
         constexpr int fewest_between = 4, most_between = 64;
         if (error <= control_.tolerance) {
-            control_.strikes = control_.stuck = 0;
+            control_.strikes = 0;
+            control_.stuck = min(control_.stuck, 0);
             control_.between = min(2 * control_.between, most_between);
             if (control_.rows >= control_.too_large) control_.too_large = 1 << 30;
             const double share = 2 * control_.rows < control_.too_large ? 0.5 : 0.25;
