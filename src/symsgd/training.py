@@ -146,7 +146,7 @@ def train(
         chosen, work, reason = _decide(chosen, rule, work)
     else:
         build.check(rule)
-        chosen, reason = build.decide(chosen, rule, data.n_rows, machine)
+        chosen, reason = build.decide(chosen, rule, data.n_rows, machine, data.sparse)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)
@@ -184,7 +184,7 @@ def train(
             **common,
         )
     else:
-        native = build.make(machine, data, problem, rule, chosen, **common)
+        native = build.make(machine, data, problem, rule, chosen, intercept_decay=decay, **common)
     run = Run(
         native=native,
         problem=problem,
@@ -274,8 +274,6 @@ def _machine_for(device: str, chosen: Strategy, rule: Rule, work: Work, on_gpu: 
         if reason:
             logger.info("on the CPU: %s", reason)
             return None
-    if work.sparse:
-        raise ValueError("device='cuda' trains dense rows; X is sparse. Use device='cpu', or X.toarray() if it fits")
     return devices.cuda()
 
 

@@ -22,7 +22,9 @@ LEAST_ROWS = 8192  # fewer are over before rounds have found their size
 LEAST_WORK = 1_000_000_000  # numbers in all passes: half a second on one core, less than what a GPU takes to begin
 
 
-def decide(chosen: Strategy, rule: Rule, n_rows: int, machine: Machine | None) -> tuple[Strategy, str]:
+def decide(
+    chosen: Strategy, rule: Rule, n_rows: int, machine: Machine | None, sparse: bool = False
+) -> tuple[Strategy, str]:
     """Sequential, which is exact, or the curvature combiner; and why.
 
     Raises
@@ -30,6 +32,11 @@ def decide(chosen: Strategy, rule: Rule, n_rows: int, machine: Machine | None) -
     ValueError : the strategy is one that a GPU does not have
     """
     name = machine.name if machine else "a GPU"
+    if sparse and (isinstance(chosen, Sequential) or rule.schedule.passive_aggressive):
+        raise ValueError(
+            "device='cuda' trains sparse rows in rounds only: strategy='auto' and a schedule that is not "
+            f"passive-aggressive, not strategy={chosen.name!r} and schedule={rule.schedule.name!r}; use device='cpu'"
+        )
     if isinstance(chosen, Sequential) or (isinstance(chosen, MapReduce) and isinstance(chosen.combiner, Curvature)):
         return chosen, f"{chosen.name} on {name}: as asked"
     if not isinstance(chosen, Auto):
@@ -39,7 +46,7 @@ def decide(chosen: Strategy, rule: Rule, n_rows: int, machine: Machine | None) -
         )
     if rule.schedule.passive_aggressive:
         return Sequential(), f"sequential on {name}: schedule={rule.schedule.name!r} takes its steps from margins"
-    if n_rows < LEAST_ROWS:
+    if n_rows < LEAST_ROWS and not sparse:
         return Sequential(), f"sequential on {name}: {n_rows} rows are too few for rounds"
     return (
         MapReduce(Curvature(), block_size="auto"),
@@ -81,6 +88,7 @@ def make(
     chosen: Strategy,
     *,
     fit_intercept: bool,
+    intercept_decay: float,
     track_norms: bool,
     order: str,
     seed: int,
@@ -106,7 +114,7 @@ def make(
     step = Step(
         loss=rule.loss.name,
         epsilon=native["loss_parameter"],
-        kappa=float(fit_intercept),
+        kappa=intercept_decay if fit_intercept else 0.0,
         pull=native["intercept_pull"],
         passive_aggressive={"pa1": 1, "pa2": 2}.get(rule.schedule.name, 0),
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symsgd.gpu.machine import Array, Control, Directions, Model, Step, Stretch
+from symsgd.gpu.machine import Array, Control, Csr, Directions, Model, Step, Stretch
 from symsgd.gpu.planning import (
     BLOCK_SLOTS,
     EXACT_THREADS,
@@ -29,6 +29,7 @@ LOSS_KINDS = (
     "epsilon_insensitive", "squared_epsilon_insensitive",
 )  # fmt: skip
 GRAM_BLOCK = 128
+UNIT = 2.0**-40  # of the weights of sparse rows, as in kernels/sparse_rows.cuh
 
 _POINTER = np.uint64
 _TARGETS = np.dtype(
@@ -36,9 +37,20 @@ _TARGETS = np.dtype(
 )
 
 
+FILES = {
+    "exact": ("common.cuh", "losses.cuh", "exact.cu"),
+    "rounds": ("common.cuh", "losses.cuh", "spans.cuh", "dense_rows.cuh", "rounds.cu"),
+    "sparse rounds": ("common.cuh", "losses.cuh", "spans.cuh", "sparse_rows.cuh", "rounds.cu"),
+    "project": ("common.cuh", "project.cu"),
+}
+FUNCTIONS = {
+    "exact": "exact_pass", "rounds": "rounds_pass", "sparse rounds": "rounds_pass", "project": "project_rows",
+}  # fmt: skip
+
+
 def source(kernel: str) -> str:
     """The source of a kernel, in one piece."""
-    return "\n".join((KERNELS / name).read_text() for name in ("common.cuh", "losses.cuh", f"{kernel}.cu"))
+    return "\n".join((KERNELS / name).read_text() for name in FILES[kernel])
 
 
 def definitions(step: Step, dtype: np.dtype[Any], architecture: int) -> tuple[str, ...]:
@@ -110,6 +122,25 @@ class Cuda:
         if self._beside is not None:
             stream.wait_event(self._beside.record())
 
+    def sparse_rows(self, data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Csr:
+        return Csr(
+            self.asarray(data),
+            self.asarray(indices, np.dtype(np.int32)),
+            self.asarray(indptr, np.dtype(np.int64)),
+            shape,
+        )
+
+    def project(self, X: Csr, V: Array, place_of: Array) -> Array:
+        n_rows, rank = X.shape[0], V.shape[1]
+        along = self.xp.empty((n_rows, rank), X.dtype)
+        function = _compiled("project", definitions(Step("log_loss", 0.0, 0.0, 0.0), X.dtype, self.architecture))
+        arguments = (
+            X.data, X.indices, X.indptr, self.asarray(place_of, np.dtype(np.int32)), V, np.int32(rank),
+            np.int64(n_rows), along,
+        )  # fmt: skip
+        function((-(-n_rows // 8),), (256,), arguments)
+        return along
+
     def gram_block(self, n_models: int) -> int:
         return GRAM_BLOCK
 
@@ -137,17 +168,21 @@ class Cuda:
     def rounds(self, stretch: Stretch, directions: Directions, control: Control, step: Step, model: Model) -> Array:
         xp, dtype = self.xp, model.w.dtype
         models, features = model.w.shape
-        most = models_at_once(models, features, directions.rank, dtype.itemsize, self.blocks, self.shared)
+        wide = 0 if isinstance(stretch.X, Csr) else features
+        most = models_at_once(models, wide, directions.rank, dtype.itemsize, self.blocks, self.shared)
         if models > most:
             return self._rounds_in_groups(most, stretch, directions, control, step, model)
         rank, blocks = directions.rank, self.blocks
-        plan = plan_rounds(features, models, rank, dtype.itemsize, self.shared)
+        sparse = isinstance(stretch.X, Csr)
+        plan = plan_rounds(0 if sparse else features, models, rank, dtype.itemsize, self.shared)
+        fixed = xp.rint(model.w.astype(np.float64) / UNIT).astype(np.int64) if sparse else None
+        scale = xp.empty(models, dtype)
         losses = xp.empty((models, stretch.count), dtype)
         words = np.dtype((np.uint64, dtype.itemsize // 4))
         columns = models * (2 * rank + 1 + SUMS)
         sizes = {
             "told": 2 * columns * blocks, "answers": 2 * blocks * (columns + models * (rank + 1)),
-            "partial": models * blocks * features, "weights": models * features,
+            "partial": 0 if sparse else models * blocks * features, "weights": blocks if sparse else models * features,
         }  # fmt: skip
         memory = self._scratch("messages", (sum(sizes.values()),), words)
         memory.fill(0)
@@ -157,12 +192,15 @@ class Cuda:
         fields = {
             **_common(stretch, step, model), "rank": rank, "staged": plan.staged, "slots": plan.slots,
             "directions": directions.V, "along": directions.along, "sharpness": directions.sharpness,
-            "tail": directions.tail,
-            "squares": directions.squares, "decay": stretch.decay, "w": model.w, "slope": model.slope,
-            "losses": losses, **messages, "control": state,
+            "tail": directions.tail, "places": directions.places, "n_places": len(directions.V), "fixed": fixed,
+            "squares": directions.squares, "decay": stretch.decay, "w": scale if sparse else model.w,
+            "slope": model.slope, "losses": losses, **messages, "control": state,
         }  # fmt: skip
         struct = _pack(_rounds_type(dtype), fields)
-        self._launch("rounds", step, dtype, blocks, ROUNDS_THREADS, plan.shared, struct)
+        kernel = "sparse rounds" if sparse else "rounds"
+        self._launch(kernel, step, dtype, blocks, ROUNDS_THREADS, plan.shared, struct)
+        if fixed is not None:
+            model.w[...] = fixed * (UNIT * scale.astype(np.float64))[:, None]
         _unpack_control(xp.asnumpy(state).view(_CONTROL)[0], control)
         return losses
 
@@ -221,17 +259,20 @@ def _compiled(kernel: str, defined: tuple[str, ...]) -> Any:
     import cupy
 
     module = cupy.RawModule(code=source(kernel), options=("--std=c++17", *defined))
-    return module.get_function(f"{kernel}_pass")
+    return module.get_function(FUNCTIONS[kernel])
 
 
 def _common(stretch: Stretch, step: Step, model: Model) -> dict[str, Any]:
     """What both kernels are told."""
     models, features = model.w.shape
-    stride = stretch.X.strides[0] // stretch.X.itemsize
+    sparse = isinstance(stretch.X, Csr)
+    X = stretch.X.data if sparse else stretch.X
+    stride = 0 if sparse else X.strides[0] // X.itemsize
     return {
-        "X": stretch.X, "stride": stride, "rows": stretch.rows, "count": stretch.count,
+        "X": X, "indices": stretch.X.indices if sparse else None, "starts": stretch.X.indptr if sparse else None,
+        "stride": stride, "rows": stretch.rows, "count": stretch.count,
         "features": features, "models": models, "per_model": len(stretch.step) > 1,
-        "aligned": features % 4 == 0 and stride % 4 == 0 and stretch.X.data.ptr % 16 == 0,
+        "aligned": features % 4 == 0 and stride % 4 == 0 and X.data.ptr % 16 == 0,
         "step": stretch.step, "targets": stretch.targets, "epsilon": step.epsilon, "kappa": step.kappa,
         "pull": step.pull, "intercept": model.intercept,
     }  # fmt: skip
@@ -266,15 +307,17 @@ def _exact_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @functools.cache
 def _rounds_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """``Pass`` of kernels/rounds.cu."""
+    """``Pass`` of kernels/spans.cuh."""
     return np.dtype(
         [
-            *_pointers("X"), ("stride", np.int64), *_pointers("rows"),
+            *_pointers("X", "indices", "starts"), ("stride", np.int64), *_pointers("rows"),
             *_numbers("count", "features", "models", "rank", "staged", "slots", "aligned"),
-            *_pointers("directions", "along", "sharpness"), *_real(dtype, "tail", "squares"),
+            *_pointers("directions", "places"), *_numbers("n_places"), *_pointers("along", "sharpness"),
+            *_real(dtype, "tail", "squares"),
             *_pointers("step", "decay"), *_numbers("per_model"), ("targets", _TARGETS),
             *_real(dtype, "epsilon", "kappa", "pull"),
-            *_pointers("w", "intercept", "slope", "losses", "told", "answers", "partial", "weights", "control"),
+            *_pointers("w", "fixed", "intercept", "slope", "losses"),
+            *_pointers("told", "answers", "partial", "weights", "control"),
         ],
         align=True,
     )  # fmt: skip

@@ -6,6 +6,7 @@ eigenvectors come from subspace iterations, which are matrix products and small 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from symsgd.gpu.machine import Array, Directions, Machine
 
 SAMPLE = 8192  # rows
+MOST_PLACES = 2048  # features that directions of sparse rows have
 PAIRS = 1024  # rows whose products with each other are looked at
 USUAL_RANK = 64
 MORE = 8  # vectors beyond the rank, so that the last directions converge as well
@@ -47,6 +49,26 @@ def find(machine: Machine, sample: Array, rank: int) -> Directions:
         tail=tail,
         squares=_typical_product(machine, sample[:PAIRS]),
     )
+
+
+def find_sparse(machine: Machine, sample: Any, rank: int) -> tuple[Directions, Array]:
+    """Directions over the most frequent features of these rows of the host, and which line of V each feature has.
+
+    Outside of them nothing is taken to fade: a rare feature meets few rows of a round.
+    """
+    counts = np.bincount(sample.indices, minlength=sample.shape[1])
+    places = np.flatnonzero(counts)
+    if len(places) > MOST_PLACES:
+        places = np.sort(np.argpartition(-counts, MOST_PLACES)[:MOST_PLACES])
+    places = places if len(places) else np.zeros(1, np.int64)
+    place_of = np.full(sample.shape[1], -1, np.int32)
+    place_of[places] = np.arange(len(places))
+    found = find(machine, machine.asarray(sample[:, places].toarray()), rank)
+    products = (sample[:PAIRS] @ sample[:PAIRS].T).toarray()
+    count = len(products)
+    squares = float((products**2).sum() - (np.diagonal(products) ** 2).sum()) / max(1, count * (count - 1))
+    where = machine.asarray(places, np.dtype(np.int32))
+    return replace(found, tail=0.0, squares=float(np.sqrt(max(0.0, squares))), places=where), place_of
 
 
 def _orthonormal(machine: Machine, V: Array) -> Array:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from symsgd import losses
 from symsgd.gpu.machine import Array, Control, Directions, Model, Step, Stretch, Targets
@@ -59,6 +60,13 @@ class Host:
 
     def wait_for_beside(self) -> None:
         pass
+
+    def sparse_rows(self, data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
+        return sp.csr_array((data, indices, indptr), shape=shape)
+
+    def project(self, X: Any, V: Array, place_of: Array) -> Array:
+        here = np.flatnonzero(place_of >= 0)
+        return np.asarray(X[:, here] @ V[place_of[here]])
 
     def gram_block(self, n_models: int) -> int:
         return self.block
@@ -233,7 +241,9 @@ class _Round:
         sizes = self.rule.size[self.begin : self.begin + self.count]
         faded = self.e * np.exp(-self.directions.tail * self.h * sizes * left)
         back = self.last[:-1] + self.q.T @ faded
-        self.model.w[self.m] = self.kept * (self.w - self.X.T @ faded + self.directions.V @ back)
+        moved = -(self.X.T @ faded)
+        moved[slice(None) if self.directions.places is None else self.directions.places] += self.directions.V @ back
+        self.model.w[self.m] = self.kept * (self.w + moved)
         self.model.intercept[self.m] += self.last[-1]
         self.model.slope[self.m] = self.next_h
 

@@ -12,6 +12,21 @@ Array = Any  # of NumPy or CuPy
 
 
 @dataclass(frozen=True)
+class Csr:
+    """Sparse rows on the machine: numbers, features (int32), and where rows begin (int64)."""
+
+    data: Array
+    indices: Array
+    indptr: Array
+    shape: tuple[int, int]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        kind: np.dtype[Any] = np.dtype(self.data.dtype)
+        return kind
+
+
+@dataclass(frozen=True)
 class Targets:
     """Targets and weights in the order of a stretch. ``class_id`` is None where there is one model."""
 
@@ -72,6 +87,7 @@ class Directions:
     along: Array
     tail: float
     squares: float
+    places: Array | None = None  # the features that V has a line for; None: all
 
     @property
     def rank(self) -> int:
@@ -127,6 +143,12 @@ class Machine(Protocol):
         """What is computed in it may run beside what was asked for before, until ``wait_for_beside``."""
 
     def wait_for_beside(self) -> None: ...
+
+    def sparse_rows(self, data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
+        """Sparse rows as ``Stretch.X`` has them."""
+
+    def project(self, X: Any, V: Array, place_of: Array) -> Array:
+        """Vᵀx of sparse rows; ``place_of`` is the line of V that a feature has, or −1."""
 
     def gram_block(self, n_models: int) -> int:
         """Rows of a block of the exact recurrence."""

@@ -65,6 +65,7 @@ def plan_exact(n_features: int, n_models: int, itemsize: int, processors: int, s
 
 def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared: int) -> RoundsPlan:
     """The largest blocks whose rows fit into shared memory; where not even four do, rows are read where they are.
+    No features stand for sparse rows.
 
     Raises
     ------
@@ -76,15 +77,17 @@ def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared
 
     m, stride = n_models, rounded(n_features)
     numbers = (
-        rounded(m * stride) + rounded(MOST_ROWS * (rank + 1)) + MOST_ROWS * MOST_ROWS + 6 * m * MOST_ROWS
+        rounded(m * stride) + rounded(MOST_ROWS * (rank + 1)) + MOST_ROWS * MOST_ROWS + 7 * m * MOST_ROWS
         + 3 * rounded(m * (rank + 1)) + rounded(m * rank) + rounded(m * SUMS) + 4 * rounded(m) + 8
-        + rounded(rank) + rounded(m * 8 // itemsize) + ROUNDS_THREADS + m * FACTS * MOST_ROWS
+        + rounded(rank) + 2 * rounded(m * 8 // itemsize) + ROUNDS_THREADS + m * FACTS * MOST_ROWS
     )  # fmt: skip
     fixed = itemsize * numbers
     if fixed > shared:
         raise ValueError(
             f"{n_models} model(s) of {n_features} features need {fixed} bytes of shared memory, and there are {shared}"
         )
+    if n_features == 0:  # sparse rows and their weights stay where they are
+        return RoundsPlan(MOST_ROWS, False, 0, fixed)
     slots = min(2 * MOST_ROWS, (shared - fixed) // (itemsize * stride))
     rows = min(MOST_ROWS, slots if slots < 8 else slots // 8 * 8)
     if rows < 4:
@@ -97,7 +100,7 @@ def models_at_once(n_models: int, n_features: int, rank: int, itemsize: int, pro
     most = min(n_models, max(1, processors // 4))
     while most > 1:
         try:
-            if plan_rounds(n_features, most, rank, itemsize, shared).staged:
+            if plan_rounds(n_features, most, rank, itemsize, shared).staged or n_features == 0:
                 return most
         except ValueError:
             pass

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from symsgd.gpu.machine import Array, Machine
 
@@ -57,13 +58,38 @@ class OnMachine:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.X.dtype)
+        kind: np.dtype[Any] = np.dtype(self.X.dtype)
+        return kind
 
     def pieces(self, rows: Array) -> Iterator[Piece]:
         yield Piece(self.X, rows, rows, 0, len(rows))
 
     def take(self, rows: Array) -> Array:
         return self.X[rows]
+
+
+@dataclass(frozen=True)
+class SparseOnMachine:
+    """Sparse rows, all of them there; ``host`` is what samples are taken from."""
+
+    X: Any
+    host: Any
+    whole: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        kind: np.dtype[Any] = np.dtype(self.X.dtype)
+        return kind
+
+    def pieces(self, rows: Array) -> Iterator[Piece]:
+        yield Piece(self.X, rows, rows, 0, len(rows))
+
+    def take(self, rows: Array) -> Array:
+        raise AssertionError("sparse rows are sampled on the host")
 
 
 @dataclass(frozen=True)
@@ -83,7 +109,8 @@ class Streamed:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.host.dtype
+        kind: np.dtype[Any] = self.host.dtype
+        return kind
 
     def pieces(self, rows: Array) -> Iterator[Piece]:
         order = self.machine.to_host(rows)
@@ -112,6 +139,14 @@ def source_of(machine: Machine, rows: Any, on_gpu: bool) -> Source:
     """Rows of the host or of the machine itself, put where they fit."""
     n_rows, width = rows.shape
     dtype = np.dtype(rows.dtype)
+    if sp.issparse(rows):
+        needed = len(rows.data) * (dtype.itemsize + 4)
+        if needed > MEMORY_SHARE * machine.free_bytes() or max(n_rows, width) >= 2**31:
+            raise ValueError(
+                f"X has {len(rows.data):,} numbers, {needed / 2**30:.1f} GiB, more than the GPU has free for sparse "
+                "rows, which are not streamed; use device='cpu'"
+            )
+        return SparseOnMachine(machine.sparse_rows(rows.data, rows.indices, rows.indptr, rows.shape), rows)
     n_features = machine.padded(width)
     free, needed = machine.free_bytes(), n_rows * n_features * dtype.itemsize
     if on_gpu and (n_features == width or needed > MEMORY_SHARE * free):

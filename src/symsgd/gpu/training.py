@@ -19,13 +19,16 @@ from symsgd.gpu import directions
 from symsgd.gpu.machine import Array, Control, Directions, Machine, Model, Step, Stretch, Targets
 from symsgd.gpu.planning import stretches
 from symsgd.gpu.schedule import Steps
-from symsgd.gpu.source import OnMachine, Piece, Source
+from symsgd.gpu.source import OnMachine, Piece, Source, SparseOnMachine
 
 MOST_DECAY = 40.0  # exp(−40) of a weight and its inverse are numbers that float32 has
 AHEAD = 2  # passes whose order is written before they begin
+MOST_SPARSE_DECAY = 8.0  # of weights that are kept as integers
 GRAM_SHARE = 0.4  # of the free memory, for products of rows that are kept from pass to pass
 GRAM_ROWS = 1 << 15  # whose products are made at a time where they are not kept
 FIRST_ROWS = 1  # of a block in the first round
+NEVER_STUCK = -(1 << 30)  # sparse rows have no exact mode to fall back on
+USUAL_WIDTH = 64
 LEAST_ALONE = 4096  # rows that are trained exactly where rounds get stuck; four times as many each time in a row
 MOST_ALONE = 16_384  # rows that are trained exactly before the first round, while predictions change fast
 
@@ -115,6 +118,7 @@ class Training:
         xp = machine.xp
         self.n_features = n_features
         self.source = source
+        self.sparse = isinstance(source, SparseOnMachine)
         self.dtype = source.dtype
         count = len(positive_weight)
         self.active = list(range(count))
@@ -230,10 +234,10 @@ class Training:
         return Targets(self._labels[rows], weight, positive, negative, ids)
 
     def _stretches(self, decay: Array, most_rows: int) -> list[tuple[int, int]]:
-        rows = decay.shape[1] - 1
-        if rows <= most_rows and (self.steps.l2 == 0.0 or float(decay[:, -1].min()) >= -MOST_DECAY):
+        rows, most_decay = decay.shape[1] - 1, MOST_SPARSE_DECAY if self.sparse else MOST_DECAY
+        if rows <= most_rows and (self.steps.l2 == 0.0 or float((decay[:, -1] - decay[:, 0]).min()) >= -most_decay):
             return [(0, rows)]
-        cuts = stretches(self.machine.to_host(decay), most_rows, MOST_DECAY)
+        cuts = stretches(self.machine.to_host(decay), most_rows, most_decay)
         return list(itertools.pairwise(cuts))
 
     def _exact(self, piece: Piece, sizes: Array, decay: Array, sums: PassSums) -> Array:
@@ -300,7 +304,7 @@ class Training:
             found = replace(found, along=xp.ascontiguousarray(piece.X @ found.V))
         if self._control is None:
             self._control = self._first_control()
-            self._alone = min(sums.rows // 16, MOST_ALONE)
+            self._alone = 0 if self.sparse else min(sums.rows // 16, MOST_ALONE)
         control, losses = self._control, xp.zeros(len(self.active))
         sums.rank = found.rank
         begin = 0
@@ -334,14 +338,19 @@ class Training:
     def _find_directions(self) -> Directions:
         n_rows = self.source.shape[0]
         chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, directions.SAMPLE)).astype(np.int64))
+        if isinstance(self.source, SparseOnMachine):
+            found, place_of = directions.find_sparse(self.machine, self.source.host[chosen], self._rounds.rank)
+            return replace(found, along=self.machine.project(self.source.X, found.V, place_of))
         found = directions.find(self.machine, self.source.take(self.machine.asarray(chosen)), self._rounds.rank)
         if isinstance(self.source, OnMachine):
             return replace(found, along=self.machine.xp.ascontiguousarray(self.source.X @ found.V))
         return found
 
     def _first_control(self) -> Control:
-        features = self.source.shape[1]
-        most = self.machine.most_rows(features, len(self.active), min(self._rounds.rank, features), self.dtype)
+        features = 0 if self.sparse else self.source.shape[1]
+        most = self.machine.most_rows(
+            features, len(self.active), min(self._rounds.rank, features or USUAL_WIDTH), self.dtype
+        )
         fixed = self._rounds.block_size
         return Control(
             rows=min(fixed, most) if fixed else FIRST_ROWS,
@@ -349,6 +358,7 @@ class Training:
             most=most,
             tolerance=self._rounds.tolerance,
             sweeps=self._rounds.sweeps,
+            stuck=NEVER_STUCK if self.sparse else 0,
         )
 
 

@@ -14,144 +14,30 @@
 // How far the predictions of the next rows are from what this round says about them is measured now and then, and
 // decides how many rows the next rounds have. All blocks of threads come to the same decisions by themselves.
 
-constexpr int most_rows = warp_size;  // of a block
-constexpr int n_sums = 6;
-constexpr int batch = 8;         // numbers of other blocks that a thread waits for at once
-constexpr int most_length = 8;   // blocks of threads for every lane of a warp
-constexpr int most_sweeps = 6;
-constexpr int between_ratios = 16;  // rounds
-constexpr int most_stuck = 4;  // then the rest of the rows is left to whoever goes row by row
-// Changes get smaller from sweep to sweep by a ratio that is measured. Where gradients jump, a small change says nothing
-// about the next; where they do not, the chain takes along to first order what blocks would do from other starts, and a
-// half of what one more sweep would change is still a careful estimate of what that leaves.
-#if LOSS_KIND == HINGE || LOSS_KIND == PERCEPTRON || LOSS_KIND == EPSILON_INSENSITIVE
-constexpr Real least_ratio = Real(1), not_chained = Real(1);
-#else
-constexpr Real least_ratio = Real(0.05), not_chained = Real(0.5);
-#endif
-enum Sum { steps_changed, margins_changed, squares_changed, margin_sum, margin_squares, drift_squares };
-
-// What is decided from round to round, and kept from launch to launch.
-struct Control {
-    int rows;       // of a block
-    int adapts;     // whether that follows the error
-    int most;       // rows of a block
-    int too_large;  // a size whose error was too large
-    int strikes;    // checks in a row with too large an error
-    int since, between;  // rounds since the last check, and from one to the next
-    int sweeps;     // of every round; 0: as many as are worth it
-    float tolerance;
-    float ratio;    // of what a sweep changes to what the one before it has changed
-    // of this launch
-    double errors;  // their sum
-    int checks, rounds, sweeps_made;
-    int stuck;      // checks in a row with too large an error at the least size
-    int done;       // rows: all, unless it got stuck
-};
-
-struct Pass {
-    const Real* X;
-    long long stride;
-    const int* rows;    // positions → rows of X and of q
-    int count, features, models, rank;
-    int staged;         // rows are kept in shared memory,
-    int slots;          // so many of them
-    int aligned;        // rows may be read 16 bytes at a time
-    const Real* directions;  // V: features × rank
-    const Real* along;       // q: rows × rank
-    const Real* sharpness;   // λ: rank
-    Real tail;               // λ of all other directions, in the mean
-    Real squares;            // √ Σ λ² over all directions
-    const Real* step;        // as in exact.cu
-    const double* decay;     // log S
-    int per_model;
-    Targets targets;
-    Real epsilon, kappa, pull;
-    Real* w;            // models × features
-    double* intercept;  // models
-    Real* slope;        // models: h, how much gradients change with predictions
-    Real* losses;       // models × count
-    // messages, all of them zero when the launch begins
-    Word* told;         // 2 × columns × blocks: what a sweep has come to in each block
-    Word* answers;      // 2 × blocks × (columns + models (rank + 1)): where the chain ends, and where blocks start
-    Word* partial;      // models × blocks × features: movements
-    Word* weights;      // models × features
-    Control* control;
-};
-
-struct Vector16 {
-    static constexpr int numbers = 16 / sizeof(Real);
-    Real at[numbers];
-};
-
-// x·w by one warp
-__device__ inline Real dot(const Real* x, const Real* w, int count, bool aligned) {
-    Real sum = 0;
-    if (aligned) {
-        const auto* a = reinterpret_cast<const float4*>(x);
-        const auto* b = reinterpret_cast<const float4*>(w);
-        const int pieces = count / Vector16::numbers;
-#pragma unroll 8
-        for (int i = lane_id(); i < pieces; i += warp_size) {
-            const float4 raw_p = a[i], raw_q = b[i];
-            const auto& p = reinterpret_cast<const Vector16&>(raw_p);
-            const auto& q = reinterpret_cast<const Vector16&>(raw_q);
-#pragma unroll
-            for (int k = 0; k < Vector16::numbers; ++k) sum += p.at[k] * q.at[k];
-        }
-    } else {
-        for (int i = lane_id(); i < count; i += warp_size) sum += x[i] * w[i];
-    }
-    return sum_of_warp(sum);
-}
-
 struct Facts {
     Real target[most_rows], weight[most_rows], size[most_rows], decay[most_rows], after[most_rows], moves[most_rows];
 };
 
-// A round: its first position, its rows, rows a block, and those of this block.
-struct Span {
-    int begin, count, size, first, mine;
-    int slot = 0;   // of its first row in shared memory
-    int there = 0;  // rows that are there, or under way, before it is prepared
-
-    __device__ Span(int begin, int size, int all) : begin(begin), size(size) {
-        const long long wanted = static_cast<long long>(gridDim.x) * size;
-        count = static_cast<int>(min(wanted, static_cast<long long>(max(0, all - begin))));
-        const int offset = static_cast<int>(blockIdx.x) * size;
-        first = begin + offset;
-        mine = max(0, min(size, count - offset));
-    }
-};
-
 // By model, in shared memory.
 struct Shared {
-    Real *weights, *q, *gram, *steps, *faded, *margins, *before, *products, *expected;
-    Real *sharpness, *start, *end, *rate, *back, *sums, *drift, *slope, *next_slope, *pace, *scratch, *rows;
+    Real *q, *gram, *steps, *faded, *margins, *before, *products, *expected, *expected_next;
+    Real *sharpness, *start, *end, *rate, *back, *sums, *drift, *slope, *next_slope, *pace;
     double* intercept;
     Facts* facts;
 };
 
-__device__ Real* carve(Real*& memory, int count) {
-    Real* own = memory;
-    memory += (count + 3) / 4 * 4;
-    return own;
-}
-
 class Rounds {
 public:
-    __device__ Rounds(const Pass& pass, Real* memory) : pass_(pass), span_(0, 1, 0) {
+    __device__ Rounds(const Pass& pass, Real* memory) : pass_(pass), span_(0, 1, 0), rows_(pass, memory) {
         const int m = pass.models, threads = blockDim.x;
         rank_ = pass.rank;
         dims_ = rank_ + 1;
         columns_ = dims_ + n_sums;
         width_ = columns_ + rank_;
         q_stride_ = rank_ + 1;
-        w_stride_ = (pass.features + 3) / 4 * 4;
         control_ = *pass.control;
         control_.errors = 0;
         control_.checks = control_.rounds = control_.sweeps_made = 0;
-        shared_.weights = carve(memory, m * w_stride_);
         shared_.q = carve(memory, most_rows * q_stride_);
         shared_.gram = carve(memory, most_rows * most_rows);
         shared_.steps = carve(memory, m * most_rows);
@@ -160,6 +46,7 @@ public:
         shared_.before = carve(memory, m * most_rows);
         shared_.products = carve(memory, m * most_rows);
         shared_.expected = carve(memory, m * most_rows);
+        shared_.expected_next = Rows::sees_next ? carve(memory, m * most_rows) : nullptr;
         shared_.sharpness = carve(memory, rank_);
         shared_.start = carve(memory, m * dims_);
         shared_.end = carve(memory, m * dims_);
@@ -171,54 +58,51 @@ public:
         shared_.next_slope = carve(memory, m);
         shared_.pace = carve(memory, m);
         shared_.intercept = reinterpret_cast<double*>(carve(memory, m * static_cast<int>(sizeof(double) / sizeof(Real))));
-        shared_.scratch = carve(memory, threads);
         shared_.facts = reinterpret_cast<Facts*>(carve(memory, m * static_cast<int>(sizeof(Facts) / sizeof(Real))));
-        ahead_.barrier = reinterpret_cast<unsigned long long*>(carve(memory, 4));
-        rest_.barrier = reinterpret_cast<unsigned long long*>(carve(memory, 4));
-        shared_.rows = memory;
         for (int i = threadIdx.x; i < m; i += threads) {
             shared_.slope[i] = shared_.next_slope[i] = pass.slope[i];
             shared_.intercept[i] = pass.intercept[i];
         }
         for (int i = threadIdx.x; i < m * most_rows; i += threads) shared_.margins[i] = Real(0);
         for (int i = threadIdx.x; i < rank_; i += threads) shared_.sharpness[i] = pass.sharpness[i];
-        for (int i = threadIdx.x; i < m * pass.features; i += threads)
-            shared_.weights[i / pass.features * w_stride_ + i % pass.features] = pass.w[i];
     }
 
     __device__ void run() {
         span_ = Span(0, control_.rows, pass_.count);
         bool checked = false;
-        ahead_.begin();
-        rest_.begin();
         prepare(span_);
         finish_preparing(span_);
         set_rates(span_);
         while (span_.count > 0 && control_.stuck < most_stuck) {
             __syncthreads();
-            Span next = look_ahead();
-            multiply_rows(shared_.products, span_);
+            Span next = rows_.look_ahead(span_);
+            bring_nearer(next);
+            rows_.multiply(shared_.products, span_);
+            const bool due = control_.adapts && control_.since >= control_.between;
+            if (Rows::sees_next && due) rows_.multiply(shared_.expected_next, next);
             __syncthreads();
             if (checked) measure_drift();
             control_.sweeps_made += sweep_until_settled(checked);
             control_.rounds += 1;
             if (checked || unsettled_ > 2 * control_.tolerance) steer(checked);
-            if (pass_.staged && pass_.aligned) ahead_.wait();
+            rows_.wait_ahead();
             if (next.size != control_.rows) next = Span(next.begin, control_.rows, pass_.count);
-            checked = control_.adapts && control_.since >= control_.between && span_.size == next.size && next.count > 0;
+            checked = (due || !Rows::sees_next) && control_.adapts && control_.since >= control_.between &&
+                      span_.size == next.size && next.count > 0;
             control_.since = checked ? 0 : control_.since + 1;
             rows_checked_ = span_.count;
             note_losses();
-            send_movement();
+            const Movement movement{shared_.faded, shared_.end, shared_.back, static_cast<unsigned>(control_.rounds)};
+            rows_.send(span_, movement);
             __syncthreads();
             prepare(next);
-            combine();
+            rows_.combine(span_, movement);
             finish_preparing(next);
             if (checked) expect(next);
             for (int m = threadIdx.x; m < pass_.models; m += blockDim.x)
                 shared_.intercept[m] += static_cast<double>(shared_.end[m * dims_ + rank_]);
             set_rates(next);
-            receive_weights();
+            rows_.receive_weights(movement.message);
             span_ = next;
         }
         __syncthreads();
@@ -229,63 +113,26 @@ public:
             pass_.intercept[m] = shared_.intercept[m];
             pass_.slope[m] = shared_.slope[m];
         }
-        for (int i = threadIdx.x; i < pass_.models * pass_.features; i += blockDim.x)
-            pass_.w[i] = shared_.weights[i / pass_.features * w_stride_ + i % pass_.features];
+        rows_.write_back();
     }
 
 private:
-    __device__ const Real* row(const Span& span, int i) const {
-        if (pass_.staged) return slot(span, i);
-        return pass_.X + static_cast<long long>(pass_.rows[span.first + i]) * pass_.stride;
-    }
-
-    // Rows go round in shared memory: those of the next round follow, as far as there is room.
-    __device__ Real* slot(const Span& span, int i) const {
-        const int at = span.slot + i;
-        return shared_.rows + (at < pass_.slots ? at : at - pass_.slots) * w_stride_;
-    }
-
-    __device__ void copy_rows(const RowCopies& copies, const Span& span, int from, int to) const {
-        copies.start(to - from, pass_.features, [&](int i) {
-            const long long row = pass_.rows[span.first + from + i];
-            return RowCopy{slot(span, from + i), pass_.X + row * pass_.stride};
-        });
-    }
-
-    // As many rows of the next round as there is room for beside those of this one, if blocks keep their size.
-    __device__ Span look_ahead() const {
-        Span next(span_.begin + span_.count, span_.size, pass_.count);
-        next.slot = span_.slot + span_.mine;
-        if (next.slot >= pass_.slots) next.slot -= pass_.slots;
-        if (threadIdx.x == blockDim.x - 1 && next.mine > 0) {
-            fetch_ahead(pass_.targets.label + next.first);
-            fetch_ahead(pass_.step + next.first);
-            fetch_ahead(pass_.decay + next.first);
-        }
-        if (!pass_.staged || !pass_.aligned) return next;
-        next.there = min(next.mine, pass_.slots - span_.mine);
-        copy_rows(ahead_, next, 0, next.there);
-        return next;
-    }
-
-    __device__ double decay_at(int model, int position) const {
-        return pass_.decay[static_cast<long long>(pass_.per_model ? model : 0) * (pass_.count + 1) + position];
-    }
-    __device__ Real step_at(int model, int position) const {
-        return pass_.step[static_cast<long long>(pass_.per_model ? model : 0) * pass_.count + position];
+    // What the next round asks for first, if blocks keep their size.
+    __device__ void bring_nearer(const Span& next) const {
+        if (threadIdx.x != blockDim.x - 1 || next.mine == 0) return;
+        fetch_ahead(pass_.targets.label + next.first);
+        fetch_ahead(pass_.step + next.first);
+        fetch_ahead(pass_.decay + next.first);
     }
 
     // All that is known of a round before the weights that it starts from: rows and their q are under way, targets here.
     __device__ void prepare(const Span& span) {
         const int warps = blockDim.x / warp_size;
-        if (pass_.staged && pass_.aligned) copy_rows(rest_, span, span.there, span.mine);
+        rows_.prepare(span);
         for (int r = warp_id(); r < span.mine; r += warps) {
             const long long row = pass_.rows[span.first + r];
             for (int k = lane_id(); k < rank_; k += warp_size)
                 copy_one(shared_.q + r * q_stride_ + k, pass_.along + row * rank_ + k);
-            if (pass_.staged && !pass_.aligned)
-                for (int f = lane_id(); f < pass_.features; f += warp_size)
-                    copy_one(slot(span, r) + f, pass_.X + row * pass_.stride + f);
         }
         commit_copies();
         read_facts(span);
@@ -293,7 +140,7 @@ private:
 
     __device__ void finish_preparing(const Span& span) {
         wait_for_copies();
-        if (pass_.staged && pass_.aligned) rest_.wait();
+        rows_.finish();
         __syncthreads();
         for (int i = threadIdx.x; i < span.mine * span.mine; i += blockDim.x) {
             const Real *a = shared_.q + (i / span.mine) * q_stride_, *b = shared_.q + (i % span.mine) * q_stride_;
@@ -305,7 +152,7 @@ private:
         const int warps = blockDim.x / warp_size, lane = lane_id();
         for (int m = warps - 1 - warp_id(); m < pass_.models; m += warps) {  // the first warp has the copies
             Facts& own = shared_.facts[m];
-            if (lane == 0 && span.count > 0) shared_.pace[m] = step_at(m, span.begin + span.count / 2);
+            if (lane == 0 && span.count > 0) shared_.pace[m] = step_at(pass_, m, span.begin + span.count / 2);
             if (lane >= span.mine) {
                 own.target[lane] = Real(1);
                 own.weight[lane] = own.size[lane] = own.moves[lane] = Real(0);
@@ -314,25 +161,15 @@ private:
             }
             const int position = span.first + lane;
             const Real y = pass_.targets.target(position, m);
-            const double before = decay_at(m, span.begin);
-            const Real left = exponential(static_cast<Real>(decay_at(m, position + 1) - before));
+            const double before = decay_at(pass_, m, span.begin);
+            const Real left = exponential(static_cast<Real>(decay_at(pass_, m, position + 1) - before));
             own.target[lane] = y;
             own.weight[lane] = pass_.targets.weigh(position, m, y);
-            own.size[lane] = step_at(m, position);
-            own.decay[lane] = exponential(static_cast<Real>(decay_at(m, position) - before));
+            own.size[lane] = step_at(pass_, m, position);
+            own.decay[lane] = exponential(static_cast<Real>(decay_at(pass_, m, position) - before));
             own.after[lane] = Real(1) / left;
             own.moves[lane] = pass_.kappa * left;
         }
-    }
-
-    // x·w of the rows that are here, for every model.
-    __device__ void multiply_rows(Real* products, const Span& span) const {
-        const int warps = blockDim.x / warp_size;
-        for (int i = warp_id(); i < span.mine; i += warps)
-            for (int m = 0; m < pass_.models; ++m) {
-                const Real sum = dot(row(span, i), shared_.weights + m * w_stride_, pass_.features, pass_.aligned);
-                if (lane_id() == 0) products[m * most_rows + i] = sum;
-            }
     }
 
     // a h λ of a block of rows, for every dimension; the last is the intercept's
@@ -349,18 +186,15 @@ private:
     // What this round says of the products of the next rows, whose own ones with its weights are made here.
     __device__ void expect(const Span& next) {
         __syncthreads();
-        multiply_rows(shared_.expected, next);
+        if (!Rows::sees_next) rows_.multiply(shared_.expected, next);
         __syncthreads();
         for (int i = threadIdx.x; i < pass_.models * next.mine; i += blockDim.x) {
             const int m = i / next.mine, r = i % next.mine;
             const Real along = dot_of(shared_.q + r * q_stride_, shared_.end + m * dims_);
-            shared_.expected[m * most_rows + r] = (shared_.expected[m * most_rows + r] + along) * kept(m);
+            const Real* products = Rows::sees_next ? shared_.expected_next : shared_.expected;
+            shared_.expected[m * most_rows + r] = (products[m * most_rows + r] + along) * kept(pass_, span_, m);
         }
         __syncthreads();
-    }
-
-    __device__ Real kept(int m) const {
-        return static_cast<Real>(exp(decay_at(m, span_.begin + span_.count) - decay_at(m, span_.begin)));
     }
 
     __device__ void measure_drift() {
@@ -600,7 +434,7 @@ private:
         double error = 0, spreads = checked ? 0 : 1;
         for (int m = 0; checked && m < pass_.models; ++m) {
             const Real drift = shared_.sums[m * n_sums + drift_squares] / span_.count;
-            const double a = step_at(m, span_.begin), h = shared_.slope[m], s = spread_of(m);
+            const double a = step_at(pass_, m, span_.begin), h = shared_.slope[m], s = spread_of(m);
             error += a * h * a * h * drift * rows_checked_ / 3 * pass_.squares * pass_.squares;
             spreads += s * s;
         }
@@ -642,99 +476,12 @@ private:
                     loss_value(shared_.margins[m * most_rows + lane], shared_.facts[m].target[lane], pass_.epsilon);
     }
 
-    // What the rows of this block add to the weights, as far as they are outside of V and what they have of it.
-    __device__ void send_movement() {
-        for (int m = 0; m < pass_.models; ++m) {
-            const Real* e = shared_.faded + m * most_rows;
-            Word* to = pass_.partial + (static_cast<long long>(m) * gridDim.x + blockIdx.x) * pass_.features * words;
-            const unsigned message = control_.rounds;
-            if (pass_.aligned) {
-                for (int i = threadIdx.x; i < pass_.features / Vector16::numbers; i += blockDim.x) {
-                    Vector16 sum{};
-#pragma unroll 8
-                    for (int r = 0; r < span_.mine; ++r) {
-                        const float4 raw = reinterpret_cast<const float4*>(row(span_, r))[i];
-                        const auto& x = reinterpret_cast<const Vector16&>(raw);
-#pragma unroll
-                        for (int k = 0; k < Vector16::numbers; ++k) sum.at[k] += e[r] * x.at[k];
-                    }
-#pragma unroll
-                    for (int k = 0; k < Vector16::numbers; ++k)
-                        send(to + (i * Vector16::numbers + k) * words, sum.at[k], message);
-                }
-            } else {
-                for (int f = threadIdx.x; f < pass_.features; f += blockDim.x) {
-                    Real sum = 0;
-                    for (int r = 0; r < span_.mine; ++r) sum += e[r] * row(span_, r)[f];
-                    send(to + f * words, sum, message);
-                }
-            }
-        }
-    }
-
-    // The new weights of this block's share of the features. V adds where the chain ends, less what movements have of it.
-    __device__ void combine() {
-        const int blocks = gridDim.x, threads = blockDim.x;
-        const int share = (pass_.features + blocks - 1) / blocks;
-        const int begin = min(pass_.features, static_cast<int>(blockIdx.x) * share);
-        const int width = min(pass_.features, begin + share) - begin;
-        const unsigned message = control_.rounds;
-        for (int m = 0; m < pass_.models && width > 0; ++m) {
-            const int groups = max(1, threads / width);
-            const Word* from =
-                pass_.partial + (static_cast<long long>(m) * blocks * pass_.features + begin) * words;
-            const long long line = static_cast<long long>(pass_.features) * words;
-            for (int base = 0; base < width; base += threads) {
-                const int f = base + (groups > 1 ? static_cast<int>(threadIdx.x) % width : static_cast<int>(threadIdx.x));
-                const int group = groups > 1 ? static_cast<int>(threadIdx.x) / width : 0;
-                const bool has = f < width && group < groups;
-                Real sum = 0;
-                if (has) {
-                    for (int p = group; p < blocks; p += batch * groups) {
-                        Real values[batch];
-                        receive(from + p * line + f * words, groups * line, min(batch, (blocks - p + groups - 1) / groups),
-                                message, values);
-#pragma unroll
-                        for (int i = 0; i < batch; ++i) sum += values[i];
-                    }
-                    const Real* directions = pass_.directions + static_cast<long long>(begin + f) * rank_;
-                    for (int k = group; k < rank_; k += groups) sum -= directions[k] * (shared_.end[m * dims_ + k] + shared_.back[m * rank_ + k]);
-                }
-                shared_.scratch[threadIdx.x] = sum;
-                __syncthreads();
-                if (has && group == 0) {
-#pragma unroll 8
-                    for (int g = 1; g < groups; ++g) sum += shared_.scratch[g * width + f];
-                    const Real w = kept(m) * (shared_.weights[m * w_stride_ + begin + f] - sum);
-                    send(pass_.weights + (static_cast<long long>(m) * pass_.features + begin + f) * words, w, message);
-                }
-                __syncthreads();
-            }
-        }
-    }
-
-    __device__ void receive_weights() {
-        const int all = pass_.models * pass_.features, threads = blockDim.x;
-        const unsigned message = control_.rounds;
-        for (int i = threadIdx.x; i < all; i += batch * threads) {
-            Real values[batch];
-            receive(pass_.weights + static_cast<long long>(i) * words, static_cast<long long>(threads) * words,
-                    min(batch, (all - i + threads - 1) / threads), message, values);
-#pragma unroll
-            for (int k = 0; k < batch; ++k) {
-                const int at = i + k * threads;
-                if (at < all) shared_.weights[at / pass_.features * w_stride_ + at % pass_.features] = values[k];
-            }
-        }
-        __syncthreads();
-    }
-
     const Pass& pass_;
     Span span_;
-    RowCopies ahead_, rest_;
+    Rows rows_;
     Control control_;
     Shared shared_;
-    int rank_, dims_, columns_, width_, q_stride_, w_stride_;
+    int rank_, dims_, columns_, width_, q_stride_;
     int rows_checked_ = 0;
     unsigned message_ = 0;
     float unsettled_ = 0;  // what one more sweep would change
