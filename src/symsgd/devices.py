@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from symsgd.gpu.machine import Machine
 
 DEVICES = ("cpu", "cuda", "auto")
+LEAST_CAPABILITY = 80
 
 
 def check_device(device: Any) -> str:
@@ -49,7 +50,12 @@ def why_not_cuda() -> str:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"CUDA does not start: {error}"
-    return "" if count else "CUDA sees no device"
+    if not count:
+        return "CUDA sees no device"
+    capability = cupy.cuda.Device().compute_capability
+    if int(capability) < LEAST_CAPABILITY:
+        return f"the GPU has compute capability {capability[:-1]}.{capability[-1]}, and 8.0 is the least that works"
+    return ""
 
 
 @functools.lru_cache(maxsize=1)

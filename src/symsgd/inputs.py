@@ -48,6 +48,10 @@ class Data:
         values: Array = self.source.data if self.sparse else self.source
         return values
 
+    def take(self, rows: Array) -> Any:
+        """Some of the rows, where all of them are."""
+        return self.source[devices.cuda().xp.asarray(rows) if self.on_gpu else rows]
+
     @property
     def indices(self) -> Array | None:
         """Which features they are of; ``None`` if all rows have all."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from symsgd.inputs import Array, Data, check_data, check_known_labels, check_real_targets, decide
+from symsgd.inputs import Array, Data, check_data, check_known_labels, check_real_targets, decide, on_host
 from symsgd.losses import Loss
 from symsgd.problem import Problem
 
@@ -56,13 +56,14 @@ class Judge:
             mask = np.asarray(early_stopping.held_out, bool)
             if mask.shape != (data.n_rows,) or mask.all() or not mask.any():
                 raise ValueError(f"early_stopping.held_out must mark some but not all of the {data.n_rows} rows")
-            held_data = check_data(data.source[mask], threads)
+            held_data = check_data(data.take(mask), threads)
             held_targets = problem.labels[mask]
             held_weight = None if problem.sample_weight is None else problem.sample_weight[mask]
         if eval_set is not None:
             if problem.labels is None:
                 raise _no_targets("eval_set", loss)
             eval_X, eval_y = check_eval_set(eval_set)
+            eval_y = on_host(eval_y)
             eval_data = check_data(eval_X, threads, "eval_set[0]")
             if eval_data.n_features != data.n_features:
                 raise ValueError(f"eval_set[0] has {eval_data.n_features} features, but X has {data.n_features}")
@@ -87,7 +88,7 @@ class Judge:
         """Accuracy of each one-vs-rest problem in ``active`` on the held-out rows, or R²."""
         assert self.held_out_data is not None
         assert self.held_out_targets is not None
-        scores = decide(self.held_out_data, coef[active], intercept[active], self.threads)
+        scores = on_host(decide(self.held_out_data, coef[active], intercept[active], self.threads))
         if self.target == "real":
             return [_r2(self.held_out_targets, scores, self.held_out_weight)]
         if self.target == "binary":
@@ -102,7 +103,7 @@ class Judge:
         if self.eval_data is None:
             return None
         assert self.eval_targets is not None
-        scores = decide(self.eval_data, coef, intercept, self.threads)
+        scores = on_host(decide(self.eval_data, coef, intercept, self.threads))
         if self.classes is None:
             return _r2(self.eval_targets, scores, None)
         predicted = self.classes[scores.argmax(1) if scores.ndim == 2 else (scores > 0).astype(int)]

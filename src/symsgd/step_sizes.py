@@ -37,7 +37,7 @@ def largest_step(data: Data, problem: Problem, loss: Loss, intercept: float) -> 
 
 
 def _squared_norms(data: Data, rows: Array) -> Array:
-    found: Any = on_host(data.source[rows])
+    found: Any = on_host(data.take(rows))
     numbers = found.data if data.sparse else found
     squares = np.square(numbers, dtype=np.float64)
     if not data.sparse:

@@ -146,7 +146,7 @@ def train(
         chosen, work, reason = _decide(chosen, rule, work)
     else:
         build.check(rule)
-        chosen, reason = build.decide(chosen, rule, data.n_rows, machine, data.sparse)
+        chosen, reason = build.decide(chosen, rule, work, data.n_rows, machine)
     rule = replace(rule, schedule=chosen.schedule(rule.schedule))
     if chosen.needs_norms(rule):  # |x|² is wrong where a feature repeats
         data = without_repeats(data, threads)

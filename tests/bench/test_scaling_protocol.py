@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from symsgd import devices
 from symsgd.bench.environment import Environment
 from symsgd.bench.protocols.base import Surroundings
 from symsgd.bench.protocols.scaling import PARTS, Scaling
@@ -22,6 +23,7 @@ from symsgd.bench.systems import pytorch
 from symsgd.bench.systems.base import Task
 
 TINY = PLANS["tiny"]
+NO_PYTORCH, NO_GPU = "PyTorch is not installed", "CUDA sees no device"
 RUN = Run("a", "2026-01-01", "symsgd bench scaling --size tiny", "tiny", Environment.here())
 
 
@@ -32,7 +34,8 @@ def measure(*parts: str) -> list[Row]:
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pytorch, "reason_against", lambda: "PyTorch is not installed")
+        patch.setattr(pytorch, "reason_against", lambda: NO_PYTORCH)
+        patch.setattr(devices, "why_not_cuda", lambda: NO_GPU)
         return measure(*PARTS)
 
 
@@ -90,9 +93,10 @@ def test_the_memory_is_read_by_every_number_of_threads(rows: list[Row]) -> None:
     assert bandwidth(3, 1000, reads=2) > 0
 
 
-def test_without_pytorch_the_gpu_is_a_reason(rows: list[Row]) -> None:
-    own = [row for row in rows if row.part == "GPU"]
-    assert [row.reason for row in own] == ["PyTorch is not installed"] * len(pytorch.BATCHES)
+def test_without_pytorch_and_cupy_the_gpu_is_a_reason(rows: list[Row]) -> None:
+    own = [(row.system, row.reason) for row in rows if row.part == "GPU"]
+    ours = [("symsgd, exact, CUDA", NO_GPU), ("symsgd, CUDA", NO_GPU)]
+    assert own == [*ours, *((f"GPU, batches of {size:,}", NO_PYTORCH) for size in pytorch.BATCHES)]
 
 
 def test_a_gpu_is_judged_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +107,8 @@ def test_a_gpu_is_judged_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(pytorch, "reason_against", lambda: "")
     monkeypatch.setattr(pytorch, "train_apart", train_apart)
-    trained, diverged = measure("GPU")
+    monkeypatch.setattr(devices, "why_not_cuda", lambda: NO_GPU)
+    trained, diverged = measure("GPU")[2:]
     assert trained.measures["pass_seconds"] == 2.0 / TINY.passes
     assert trained.measures["auc"] > 0.8
     assert trained.measures["distance"] > 0
@@ -128,11 +133,11 @@ def test_a_narrow_batch_is_the_batch() -> None:
 
 def test_the_report_has_a_section_a_question(rows: list[Row]) -> None:
     found = sections([Record(RUN, row) for row in rows])
-    assert len(found) == 3
+    assert len(found) == 4
     tables = [item for section in found for item in section.items if isinstance(item, Table)]
     assert all(len(line) == len(table.columns) for table in tables for line in table.rows)
     texts = {cell.text for table in tables for line in table.rows for cell in line}
-    assert "PyTorch is not installed" in texts
+    assert {NO_PYTORCH, NO_GPU} <= texts
     by_threads = next(table for table in tables if table.title.startswith("Every system"))
     times = {(line[1].text, line[2].text): line[5].value for line in by_threads.rows}
     assert times["sequential", "1"] == 1.0
@@ -140,10 +145,7 @@ def test_the_report_has_a_section_a_question(rows: list[Row]) -> None:
 
 def test_the_charts_draw_with_what_there_is(rows: list[Row]) -> None:
     pytest.importorskip("matplotlib")
-    gpu = replace(
-        next(row for row in rows if row.part == "GPU"), reason="", measures={"seconds": 1.0, "pass_seconds": 0.5}
-    )  # fmt: skip
-    found = sections([Record(RUN, row) for row in [*rows, gpu]])
+    found = sections([Record(RUN, row) for row in rows])
     charts = {item.name: item for section in found for item in section.items if isinstance(item, Chart)}
     assert set(charts) == {"scaling-growth", "scaling-threads-rcv1-twin", "scaling-memory"}
     for chart in charts.values():
@@ -153,4 +155,4 @@ def test_the_charts_draw_with_what_there_is(rows: list[Row]) -> None:
 
 def test_a_report_of_one_part(rows: list[Row]) -> None:
     (section,) = sections([Record(RUN, row) for row in rows if row.part == "GPU"])
-    assert "threads" in section.title
+    assert "GPU" in section.title

@@ -11,6 +11,7 @@ from symsgd.bench import environment
 from symsgd.bench.single import (
     bandwidth,
     curvature,
+    gpu,
     growth,
     memory,
     parsing,
@@ -23,7 +24,7 @@ from symsgd.bench.single import (
 
 BENCHMARKS = (
     "sequential", "memory", "bandwidth", "growth", "strategies", "curvature", "speedup", "parsing",
-    "tables", "stores",
+    "tables", "stores", "gpu",
 )  # fmt: skip
 
 
@@ -35,6 +36,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", help="of strategies and speedup (default: all cores, and 1)")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts (default 5)")
     parser.add_argument("--sets", nargs="+", help="data sets of curvature and speedup (default: all)")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the rows of gpu (default 1.0: 400,000 and 500,000)"
+    )
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(BENCHMARKS)
     if unknown:
@@ -59,6 +63,8 @@ def main() -> None:
             parsing.run(console, arguments.repeats)
         elif name == "stores":
             stores.run(console, arguments.repeats)
+        elif name == "gpu":
+            gpu.run(console, arguments.scale)
         elif name == "tables":
             tables.run(console, arguments.repeats)
         else:

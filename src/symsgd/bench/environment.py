@@ -15,7 +15,7 @@ from symsgd.threads import available_cores
 
 LIBRARIES = (
     "symsgd", "numpy", "scipy", "scikit-learn", "vowpalwabbit", "liblinear-official", "liblinear-multicore", "snapml",
-    "xlearn", "torch",
+    "xlearn", "torch", "cupy-cuda12x", "cupy-cuda13x",
 )  # fmt: skip
 
 

@@ -22,9 +22,7 @@ LEAST_ROWS = 8192  # fewer are over before rounds have found their size
 LEAST_WORK = 1_000_000_000  # numbers in all passes: half a second on one core, less than what a GPU takes to begin
 
 
-def decide(
-    chosen: Strategy, rule: Rule, n_rows: int, machine: Machine | None, sparse: bool = False
-) -> tuple[Strategy, str]:
+def decide(chosen: Strategy, rule: Rule, work: Work, n_rows: int, machine: Machine | None) -> tuple[Strategy, str]:
     """Sequential, which is exact, or the curvature combiner; and why.
 
     Raises
@@ -32,7 +30,7 @@ def decide(
     ValueError : the strategy is one that a GPU does not have
     """
     name = machine.name if machine else "a GPU"
-    if sparse and (isinstance(chosen, Sequential) or rule.schedule.passive_aggressive):
+    if work.sparse and (isinstance(chosen, Sequential) or rule.schedule.passive_aggressive):
         raise ValueError(
             "device='cuda' trains sparse rows in rounds only: strategy='auto' and a schedule that is not "
             f"passive-aggressive, not strategy={chosen.name!r} and schedule={rule.schedule.name!r}; use device='cpu'"
@@ -46,8 +44,14 @@ def decide(
         )
     if rule.schedule.passive_aggressive:
         return Sequential(), f"sequential on {name}: schedule={rule.schedule.name!r} takes its steps from margins"
-    if n_rows < LEAST_ROWS and not sparse:
+    if n_rows < LEAST_ROWS and not work.sparse:
         return Sequential(), f"sequential on {name}: {n_rows} rows are too few for rounds"
+    if machine is not None and not work.sparse:
+        try:
+            dtype = np.dtype(f"f{work.bytes_a_number}")
+            machine.most_rows(machine.padded(work.n_features), work.n_models, USUAL_RANK, dtype)
+        except ValueError as reason:
+            return Sequential(), f"sequential on {name}: {reason}"
     return (
         MapReduce(Curvature(), block_size="auto"),
         f"mr-symsgd with the curvature combiner on {name}, rounds as large as their measured error allows",
@@ -56,15 +60,13 @@ def decide(
 
 def why_cpu(chosen: Strategy, rule: Rule, work: Work) -> str:
     """Why ``device="auto"`` does not ask for a GPU; nothing if it does."""
-    if work.sparse:
-        return "the rows are sparse"
     if work.mapped:
         return "the rows are in a file"
     if work.entries * work.n_passes < LEAST_WORK:
         return f"{work.entries * work.n_passes:,} numbers in all passes are not worth the way to a GPU"
     try:
         check(rule)
-        decide(chosen, rule, LEAST_ROWS, None)
+        decide(chosen, rule, work, LEAST_ROWS, None)
     except ValueError as reason:
         return str(reason)
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -79,12 +80,15 @@ class Cuda:
         self.architecture = 100 * int(facts["major"]) + 10 * int(facts["minor"])  # as __CUDA_ARCH__
         self._kept: dict[tuple[Any, ...], Array] = {}
         self._beside: Any = None
+        self._uploads: Any = threading.local()
 
     def asarray(self, array: Any, dtype: np.dtype[Any] | None = None) -> Array:
         return self.xp.ascontiguousarray(self.xp.asarray(array, dtype))
 
     def upload(self, array: Any) -> Array:
-        with self.xp.cuda.Stream(non_blocking=True) as stream:
+        if not hasattr(self._uploads, "stream"):  # one a thread: memory that is free again is the stream's
+            self._uploads.stream = self.xp.cuda.Stream(non_blocking=True)
+        with self._uploads.stream as stream:
             copy = self.xp.asarray(array)
             stream.synchronize()
         return copy

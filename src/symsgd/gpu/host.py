@@ -18,7 +18,7 @@ from symsgd.gpu.machine import Array, Control, Directions, Model, Step, Stretch,
 from symsgd.reference import losses as reference
 
 MOST_SWEEPS = 6
-BETWEEN_RATIOS = 16
+BETWEEN_RATIOS = 32
 MOST_STUCK = 4
 FEWEST_BETWEEN, MOST_BETWEEN = 4, 64
 
@@ -117,7 +117,7 @@ class Host:
                 drifts = [part.products - own[: len(part.products)] for part, own in zip(parts, expected, strict=True)]
                 _steer(control, parts, drifts, checked_rows, directions, unsettled)
                 expected = None
-            elif unsettled > 2 * control.tolerance:
+            elif control.adapts and unsettled > 2 * control.tolerance:
                 steer(control, min(1.0, 0.5 * unsettled))
             following = slice(rows.stop, min(rows.stop + self.blocks * control.rows, stretch.count))
             check = control.adapts and control.since >= control.between and size == control.rows
@@ -252,7 +252,7 @@ def _settle(parts: list[_Round], control: Control, blocks: int) -> tuple[int, fl
     """Sweeps until another would change too little to be worth it; how many, and how much that is."""
     most, before = control.sweeps or MOST_SWEEPS, 0.0
     jumps = parts[0].rule.loss.name in reference.PIECEWISE_LINEAR
-    least_ratio, not_chained = (1.0, 1.0) if jumps else (0.05, 0.5)
+    least_ratio, not_chained = (1.0, 1.0) if jumps else (0.05, 0.33)
     for sweep in range(1, most + 1):
         moved = [part.sweep(sweep > 1) for part in parts]
         worst = max(change / spread if spread > 0 else float(change > 0) for change, spread in moved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ class Steps:
     l2: float
     most_curvature: float
     _kept: dict[Any, tuple[Array, Array]] = field(default_factory=dict)
+    _largest: list[float] = field(default_factory=lambda: [0.0])  # constant step size
 
     def of(self, own: np.ndarray[Any, Any], t: float, count: int) -> tuple[Array, Array]:
         """Step sizes, and the logarithms of decays before each step and after the last. One line for all models, or one
@@ -37,6 +39,7 @@ class Steps:
         if self.schedule in ("constant", "pa1", "pa2"):
             lines = own[:1] if (own == own[0]).all() else own
             key = (lines.tobytes(), count)
+            self._largest[0] = lines.max()
             if key not in self._kept:
                 self._kept.clear()
                 sizes = xp.repeat(self.machine.asarray(lines)[:, None], count, axis=1)
@@ -44,6 +47,15 @@ class Steps:
             return self._kept[key]
         sizes = self._at(t + xp.arange(count, dtype=np.float64))[None, :]
         return sizes.astype(self.dtype), self._decays(sizes)
+
+    def fallen(self, decay: Array, first: int) -> float:
+        """By how much the logarithm of weights falls from step ``first`` on, at most."""
+        if self.l2 == 0.0:
+            return 0.0
+        if self.schedule in ("constant", "pa1", "pa2"):  # without asking the machine
+            steps = decay.shape[1] - 1 - first
+            return float(-steps * math.log(max(1.0 - float(self._largest[0]) * self.l2, LEAST_DECAY)))
+        return float((decay[:, first] - decay[:, -1]).max())
 
     def _decays(self, sizes: Array) -> Array:
         xp = self.machine.xp

@@ -132,6 +132,7 @@ class Training:
         w = xp.zeros((count, source.shape[1]), self.dtype)
         self.model = Model(w, xp.zeros(count), xp.full(count, steps.most_curvature, self.dtype))
         self._gram: dict[int, Array] = {}
+        self._kept_targets: tuple[Any, Targets] | None = None  # of all rows in storage order
         self._control: Control | None = None
         self._directions: Directions | None = None
         self._rounds = rounds
@@ -228,17 +229,24 @@ class Training:
     # what a pass is made of
 
     def _targets(self, rows: Array) -> Targets:
+        key = (len(rows), tuple(self.active)) if self.orders.kind == "storage" and self.source.whole else None
+        if key is not None and self._kept_targets is not None and self._kept_targets[0] == key:
+            return self._kept_targets[1]
         positive, negative = (self.machine.asarray(line, self.dtype) for line in self._class_weights)
         ids = self.machine.asarray(np.array(self.active), self.dtype) if self.several else None
         weight = None if self._weight is None else self._weight[rows]
-        return Targets(self._labels[rows], weight, positive, negative, ids)
+        targets = Targets(self._labels[rows], weight, positive, negative, ids)
+        if len(rows) == self.source.shape[0]:
+            self._kept_targets = key, targets
+        return targets
 
-    def _stretches(self, decay: Array, most_rows: int) -> list[tuple[int, int]]:
-        rows, most_decay = decay.shape[1] - 1, MOST_SPARSE_DECAY if self.sparse else MOST_DECAY
-        if rows <= most_rows and (self.steps.l2 == 0.0 or float((decay[:, -1] - decay[:, 0]).min()) >= -most_decay):
-            return [(0, rows)]
-        cuts = stretches(self.machine.to_host(decay), most_rows, most_decay)
-        return list(itertools.pairwise(cuts))
+    def _stretches(self, decay: Array, most_rows: int, first: int = 0) -> list[tuple[int, int]]:
+        """Where the rows from ``first`` on are cut, so that weights do not decay by too much in a launch."""
+        rows, most_decay = decay.shape[1] - 1 - first, MOST_SPARSE_DECAY if self.sparse else MOST_DECAY
+        if rows <= most_rows and self.steps.fallen(decay, first) <= most_decay:
+            return [(first, first + rows)]
+        cuts = stretches(self.machine.to_host(decay[:, first:]), most_rows, most_decay)
+        return [(first + begin, first + end) for begin, end in itertools.pairwise(cuts)]
 
     def _exact(self, piece: Piece, sizes: Array, decay: Array, sums: PassSums) -> Array:
         """The sum of losses, by model. Products of rows are kept where the order stays and they fit."""
@@ -318,7 +326,7 @@ class Training:
                 sums.alone += end - begin
                 begin = end
                 continue
-            end = begin + self._stretches(decay[:, begin:], count)[0][1]
+            end = self._stretches(decay, count, begin)[0][1]
             stretch = self._stretch_of(piece, sizes, decay, begin, end)
             values = machine.rounds(stretch, found, control, self.step, self.model)
             losses += values[:, : control.done].sum(axis=1, dtype=np.float64)

@@ -13,6 +13,7 @@ from symsgd.bench.report.style import SURFACES, figure, legend, line_of
 GROWTH = {"rows": "rows", "features": "features", "nonzeros": "nonzeros a row"}
 PANELS = 3  # side by side, at most
 IDEAL = (0, (1, 2))
+_TITLES = {"threads": "Speedup", "GPU": "Speedup beside a GPU"}
 
 
 def growth(rows: Sequence[Row]) -> Chart:
@@ -49,8 +50,13 @@ def _points(rows: Sequence[Row], part: str) -> list[tuple[int, float]]:
     return [(value, 1e3 * (least(own, "pass_seconds") or 0.0)) for value, own in sorted(by_value.items())]
 
 
-def speedups(rows: Sequence[Row]) -> list[Chart]:
-    """Times faster than the sequential loop by threads, a panel a set, a few sets a figure."""
+def on_gpu(row: Row) -> bool:
+    """Rows of the part "GPU" are of a GPU unless they say that they are the CPU's beside it."""
+    return row.part == "GPU" and row.settings.get("device") != "cpu"
+
+
+def speedups(rows: Sequence[Row], part: str) -> list[Chart]:
+    """Times faster than the sequential loop by threads, a panel a set, a few sets a figure. A GPU is a level line."""
     sets = {
         data: own
         for data, own in grouped(rows, lambda row: row.data).items()
@@ -63,7 +69,9 @@ def speedups(rows: Sequence[Row]) -> list[Chart]:
             return _draw_speedups({name: sets[name] for name in names}, theme)
 
         text = f"Times faster than the sequential loop by threads on {', '.join(names)}; the dotted line is the ideal"
-        charts.append(Chart(file_name("scaling threads", *names), f"Speedup: {', '.join(names)}", text, draw))
+        if part == "GPU":
+            text += ", level lines are a GPU's"
+        charts.append(Chart(file_name("scaling", part, *names), f"{_TITLES[part]}: {', '.join(names)}", text, draw))
     return charts
 
 
@@ -75,8 +83,9 @@ def _draw_speedups(sets: dict[str, list[Row]], theme: Theme) -> Any:
         for system, own in grouped(rows, lambda row: row.system).items():
             look = line_of(system, theme)
             times = {count: _times(base, each) for count, each in grouped(own, lambda row: row.threads).items()}
-            if own[0].part == "GPU":
-                place.axhline(times[own[0].threads], color=look["color"], linestyle="-.", label=system)
+            if on_gpu(own[0]):
+                level = [times[own[0].threads]] * len(counts)
+                place.plot(counts, level, label=system, **look | {"linestyle": "-."})
             elif system != "sequential":
                 if 1 not in times and system != "Hogwild!":
                     times[1] = 1.0  # it is the sequential loop

@@ -71,6 +71,8 @@ KNOWN: dict[str, Look] = {
     "auto": Look("#1d4fe0", "#6a9bff", "o"),
     "curvature": Look("#1d4fe0", "#6a9bff", "o"),
     "symsgd": Look("#1d4fe0", "#6a9bff", "o"),
+    "symsgd, cuda": Look("#b3123f", "#ff7d9c", "P"),
+    "symsgd, exact, cuda": Look("#8a6d00", "#e8c547", "d"),
     "hogwild": Look("#a3300f", "#f2583e", "X"),
     "async-symsgd": Look("#0a9c74", "#25e8ae", "^"),
     "async": Look("#0a9c74", "#25e8ae", "^"),

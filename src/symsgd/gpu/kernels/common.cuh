@@ -116,6 +116,12 @@ __device__ inline float inverse(float x) {
     return result;
 }
 __device__ inline double inverse(double x) { return 1.0 / x; }
+__device__ inline float root(float x) {
+    float result;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+__device__ inline double root(double x) { return sqrt(x); }
 
 // 16 bytes from global to shared memory, under way until `wait_for_copies`.
 __device__ inline void copy_16(void* to, const void* from) {

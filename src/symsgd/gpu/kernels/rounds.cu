@@ -84,7 +84,7 @@ public:
             if (checked) measure_drift();
             control_.sweeps_made += sweep_until_settled(checked);
             control_.rounds += 1;
-            if (checked || unsettled_ > 2 * control_.tolerance) steer(checked);
+            if (control_.adapts && (checked || unsettled_ > 2 * control_.tolerance)) steer(checked);
             rows_.wait_ahead();
             if (next.size != control_.rows) next = Span(next.begin, control_.rows, pass_.count);
             checked = (due || !Rows::sees_next) && control_.adapts && control_.since >= control_.between &&
@@ -120,6 +120,7 @@ private:
     // What the next round asks for first, if blocks keep their size.
     __device__ void bring_nearer(const Span& next) const {
         if (threadIdx.x != blockDim.x - 1 || next.mine == 0) return;
+        fetch_ahead(pass_.rows + min(next.first + next.count, pass_.count - 1));  // of the round after it
         fetch_ahead(pass_.targets.label + next.first);
         fetch_ahead(pass_.step + next.first);
         fetch_ahead(pass_.decay + next.first);
@@ -142,9 +143,12 @@ private:
         wait_for_copies();
         rows_.finish();
         __syncthreads();
-        for (int i = threadIdx.x; i < span.mine * span.mine; i += blockDim.x) {
-            const Real *a = shared_.q + (i / span.mine) * q_stride_, *b = shared_.q + (i % span.mine) * q_stride_;
-            shared_.gram[(i / span.mine) * most_rows + i % span.mine] = dot_of(a, b);
+        // of every row with those after it: row a, which has many, and the one as far from the end, which has few
+        const int others = span.mine - 1;
+        for (int i = threadIdx.x; i < (span.mine + 1) / 2 * others; i += blockDim.x) {
+            const int a = i / others, b = i % others;
+            const int one = b < others - a ? a : others - a, other = b < others - a ? a + 1 + b : one + 1 + b - (others - a);
+            shared_.gram[one * most_rows + other] = dot_of(shared_.q + one * q_stride_, shared_.q + other * q_stride_);
         }
     }
 
@@ -231,20 +235,20 @@ private:
             for (int m = warp_id(); m < pass_.models; m += warps) go(m);
             __syncthreads();
             send_sweep(sweep > 1, checked);
-            Real worst = 0;
             chain();
+            Real square = 0;
             for (int m = 0; m < pass_.models; ++m) {
                 const Real* sums = shared_.sums + m * n_sums;
                 if (sweep > 1 && sums[margins_changed] > Real(0)) {
-                    const Real h = sums[steps_changed] / sums[margins_changed];
+                    const Real h = sums[steps_changed] * inverse(sums[margins_changed]);
                     if (threadIdx.x == 0 && h == h) shared_.next_slope[m] = h;
                 }
-                const Real spread = spread_of(m);
-                const Real changed = sqrt(sums[squares_changed] / span_.count);
-                worst = max(worst, spread > Real(0) ? changed / spread : (changed > Real(0) ? Real(1) : Real(0)));
+                const Real spread = variance_of(m), changed = sums[squares_changed] * inverse(Real(span_.count));
+                square = max(square, spread > Real(0) ? changed * inverse(spread) : (changed > Real(0) ? Real(1) : Real(0)));
             }
+            const Real worst = root(square);
             if (before > Real(0)) {
-                const Real ratio = max(min(Real(1), worst / before), least_ratio);
+                const Real ratio = max(min(Real(1), worst * inverse(before)), least_ratio);
                 control_.ratio = static_cast<float>(max(ratio, Real(0.7) * control_.ratio));
             }
             unsettled_ = sweep > 1 ? static_cast<float>(not_chained * worst) * control_.ratio : 0.0f;
@@ -255,10 +259,12 @@ private:
         }
     }
 
-    __device__ Real spread_of(int m) const {
+    // of predictions; where they are all alike, a little of their size
+    __device__ Real variance_of(int m) const {
         const Real* sums = shared_.sums + m * n_sums;
-        const Real mean = sums[margin_sum] / span_.count, square = sums[margin_squares] / span_.count;
-        return sqrt(max(square - mean * mean, Real(1e-4) * square));
+        const Real count = inverse(Real(span_.count)), mean = sums[margin_sum] * count;
+        const Real square = sums[margin_squares] * count;
+        return max(square - mean * mean, Real(1e-4) * square);
     }
 
     // of two vectors with a number a direction, in four sums that do not wait for each other
@@ -434,9 +440,9 @@ private:
         double error = 0, spreads = checked ? 0 : 1;
         for (int m = 0; checked && m < pass_.models; ++m) {
             const Real drift = shared_.sums[m * n_sums + drift_squares] / span_.count;
-            const double a = step_at(pass_, m, span_.begin), h = shared_.slope[m], s = spread_of(m);
+            const double a = step_at(pass_, m, span_.begin), h = shared_.slope[m];
             error += a * h * a * h * drift * rows_checked_ / 3 * pass_.squares * pass_.squares;
-            spreads += s * s;
+            spreads += variance_of(m);
         }
         error = max(sqrt(error / spreads), 0.5 * static_cast<double>(unsettled_));
         if (!(error <= 1.0)) error = 1.0;

@@ -1,6 +1,7 @@
 """Time against rows, features, nonzeros and threads; against what the memory delivers; and a GPU beside the CPU.
 
-Speed is seconds of all passes, what is set up in the first of them counted. Systems take turns within a repeat.
+Speed is seconds of all passes, what is set up in the first of them counted; beside a GPU, of those after the first,
+and the first by itself. Systems take turns within a repeat.
 """
 
 from __future__ import annotations

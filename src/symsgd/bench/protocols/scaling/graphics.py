@@ -1,49 +1,42 @@
-"""A GPU beside the CPU: mini-batch SGD in PyTorch, on the sets, at the step sizes and for the passes of the CPU's."""
+"""A GPU beside the CPU: our own backend, and mini-batches in PyTorch.
+
+It is made for dense rows. Of sparse ones that are nearly full, a copy that is stored dense is one more set: on the CPU
+as well, since the intercept of dense rows learns at another rate.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from symsgd.bench.datasets import Dataset
 from symsgd.bench.protocols.base import Surroundings
+from symsgd.bench.protocols.scaling import cuda, minibatches
 from symsgd.bench.protocols.scaling.plan import ScalingPlan
-from symsgd.bench.protocols.scaling.runs import row, trained
-from symsgd.bench.protocols.scores import all_finite, distance, held_out
 from symsgd.bench.records import Row
-from symsgd.bench.systems import pytorch
 from symsgd.bench.systems.base import Task
-from symsgd.results import Result, decision
+
+NEARLY_FULL = 0.1  # of the numbers are not zero: a dense row has five times the bytes at most
 
 
 def measure(data: Dataset, plan: ScalingPlan, around: Surroundings) -> Iterator[Row]:
-    """A row a batch size. One run each: it is warmed up within, and nobody else has the device."""
+    yield from _measure(data, plan, around)
+    if sp.issparse(data.X) and data.n_entries >= NEARLY_FULL * data.n_rows * data.n_features:
+        dense = stored_dense(data)
+        sizes = {**plan.step_sizes, dense.name: plan.step_size(data.name)}
+        yield from _measure(dense, replace(plan, step_sizes=sizes), around)
+
+
+def _measure(data: Dataset, plan: ScalingPlan, around: Surroundings) -> Iterator[Row]:
     task = Task(data, alpha=plan.alpha, seed=around.seed)
-    step_size = plan.step_size(data.name)
-    reason = pytorch.reason_against()
-    if reason:
-        found = [pytorch.Trained(pytorch.NOTHING, reason=reason) for _ in pytorch.BATCHES]
-    else:
-        around.tell(f"{data.name}: PyTorch in another process")
-        positive = np.asarray(data.y) > 0
-        found = pytorch.train_apart(data.X, positive, step_size, plan.alpha, pytorch.BATCHES, plan.passes)
-    sequential = trained(task, "sequential", plan, plan.passes) if any(not own.reason for own in found) else ""
-    for batch_size, own in zip(pytorch.BATCHES, found, strict=True):
-        settings = {"passes": plan.passes, "step_size": step_size, "batch_size": batch_size}
-        measures = {} if own.reason else _judged(task, own, plan.passes, sequential)
-        reason = own.reason or ("" if measures else "diverges")
-        yield row("GPU", task, f"GPU, batches of {batch_size:,}", 0, settings, measures=measures, reason=reason)
+    yield from cuda.measure(task, plan, around)
+    yield from minibatches.measure(task, plan, around)
 
 
-def _judged(task: Task, own: pytorch.Trained, passes: int, sequential: Result | str) -> dict[str, float]:
-    """Nothing if it has diverged."""
-    if not np.isfinite(own.coef).all():
-        return {}
-    measures = {"seconds": own.seconds, "pass_seconds": own.seconds / passes}
-    measures |= held_out(task.data, task.loss, decision(task.data.X_test, own.coef, own.intercept))
-    if not isinstance(sequential, str):
-        measures["distance"] = distance(own.coef, sequential.coef)
-        reference = held_out(task.data, task.loss, sequential.decision(task.data.X_test))
-        measures["auc_difference"] = measures["auc"] - reference["auc"]
-    return measures if all_finite(measures) else {}
+def stored_dense(data: Dataset) -> Dataset:
+    """The same rows, every number of them."""
+    X, X_test = (np.ascontiguousarray(rows.toarray()) for rows in (data.X, data.X_test))
+    return replace(data, name=f"{data.name}, stored dense", X=X, X_test=X_test)

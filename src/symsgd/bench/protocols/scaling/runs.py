@@ -23,10 +23,15 @@ LOOPS = "independent loops"
 
 
 def trained(
-    task: Task, strategy: str | Strategy, plan: ScalingPlan, passes: int, callback: Callback | None = None
+    task: Task,
+    strategy: str | Strategy,
+    plan: ScalingPlan,
+    passes: int,
+    callback: Callback | None = None,
+    device: str = "cpu",
 ) -> Result | str:
     """The result, or the reason why there is none."""
-    system = Symsgd(strategy, Constant(plan.step_size(task.data.name)), callbacks=callback)
+    system = Symsgd(strategy, Constant(plan.step_size(task.data.name)), callbacks=callback, device=device)
     system.set_up(task)
     try:
         system.run(passes)
