@@ -227,6 +227,17 @@ def test_the_report_says_who_is_faster() -> None:
     assert section.command == "symsgd bench peers"
 
 
+def test_a_larger_budget_that_is_faster_counts_for_both_targets() -> None:
+    rows = rows_of_a_report() + [
+        a_row("time to target", "snappy", {"target": target, "budget": budget}, seconds=seconds, gap=0.0009)
+        for target, budget, seconds in ((0.01, 3, 4.0), (0.001, 5, 1.5))
+    ]
+    (section,) = sections(rows)
+    ahead = tables_of(section)["symsgd against the fastest of the others"]
+    assert [cell.text for cell in ahead.rows[0][1:5]] == ["snappy", "1.5", "0.5", "3.00"]
+    assert [cell.text for cell in ahead.rows[0][5:7]] == ["snappy", "1.5"]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_chart_has_a_line_for_each_system_and_target(theme: Any) -> None:
     pytest.importorskip("matplotlib")
