@@ -11,9 +11,11 @@ import pytest
 
 import symsgd
 from cli_cases import F, N, good, numbers, rows, run, three_labels, two_labels, write
-from symsgd import losses, penalties, schedules, strategies
+from gpu_cases import as_cuda
+from symsgd import devices, losses, penalties, schedules, strategies
 from symsgd.combiners import Curvature, Projected
 from symsgd.data import Schema
+from symsgd.gpu.host import Host
 
 
 @pytest.fixture
@@ -314,3 +316,34 @@ def test_labels_that_count_from_zero(tmp_path: Path) -> None:
     outcome = good("train", write(tmp_path / "data", X, score > 0), "-o", tmp_path / "model")
     assert "2 labels" in outcome.err
     assert symsgd.load(tmp_path / "model").classes_.tolist() == [0, 1]
+
+
+def test_a_gpu_trains_what_the_cpu_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, score = rows()
+    np.savez(tmp_path / "data.npz", X=X.toarray(), y=np.sign(score))
+    arguments = ("train", tmp_path / "data.npz", "--strategy", "sequential", "--passes", 2)
+    monkeypatch.setattr(devices, "why_not_cuda", lambda: "")
+    with as_cuda(Host()):
+        told = json.loads(good(*arguments, "-o", tmp_path / "gpu", "--device", "cuda", "--json").out)
+    good(*arguments, "-o", tmp_path / "cpu")
+    assert told["strategy"] == "sequential on NumPy: as asked"
+    found, wanted = (symsgd.load(tmp_path / own) for own in ("gpu", "cpu"))
+    assert (found.device, wanted.device) == ("cuda", "cpu")
+    np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-9, atol=1e-10)
+
+
+def test_no_gpu_is_said_before_anything_is_trained(two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it is the initial model, or a configuration, that asks for one."""
+    monkeypatch.setattr(devices, "why_not_cuda", lambda: "CUDA sees no device")
+    good("train", two, "-o", tmp_path / "first")
+    model = symsgd.load(tmp_path / "first").set_params(device="cuda")
+    model.save(tmp_path / "first")
+    (tmp_path / "cuda.toml").write_text('device = "cuda"\n')
+    for asked in (["--device", "cuda"], ["-i", tmp_path / "first"], ["--config", tmp_path / "cuda.toml"]):
+        outcome = run("train", two, "-o", tmp_path / "model", *asked)
+        assert outcome.code == 2
+        assert "--device cuda needs a GPU and CuPy: CUDA sees no device" in outcome.err
+        assert not (tmp_path / "model").exists()
+    good("train", two, "-o", tmp_path / "model", "-i", tmp_path / "first", "--device", "cpu")
+    good("predict", tmp_path / "first", two)
+    good("train", two, "-o", tmp_path / "model", "--device", "auto")

@@ -72,6 +72,13 @@ def test_the_papers_parameters(two: Path, tmp_path: Path) -> None:
     assert strategy.combiner.k == told["best"]["k"]
 
 
+def test_a_device_is_for_the_training_to_come(two: Path, tmp_path: Path) -> None:
+    """A search tries many small trainings, each on a core."""
+    choice = ("--step-sizes", "0.1", "--alphas", "1e-5", "--passes", 1, "--device", "cuda")
+    good("tune", two, "-o", tmp_path / "best.toml", *choice, "-q")
+    assert 'device = "cuda"' in (tmp_path / "best.toml").read_text()
+
+
 def test_the_fastest_of_the_good_ones() -> None:
     timed = [Timed(64, 7, 0.5, 1.0), Timed(128, 7, 0.504, 0.5), Timed(256, 7, 0.6, 0.1), Timed(512, 7, math.inf, 0.1)]
     assert fastest(timed) == timed[1]

@@ -11,7 +11,7 @@ from symsgd.combiners import Curvature
 from symsgd.gpu.directions import USUAL_RANK
 from symsgd.gpu.machine import Machine, Step
 from symsgd.gpu.schedule import Steps
-from symsgd.gpu.source import source_of
+from symsgd.gpu.source import Source, source_of
 from symsgd.gpu.training import Orders, Rounds, Training
 from symsgd.inputs import Data
 from symsgd.penalties import L2, NoPenalty
@@ -99,6 +99,12 @@ def make(
 ) -> Training:
     """The training; rows are copied to the machine unless they are there."""
     native = rule.native()
+    source = source_of(machine, data.source, data.on_gpu)
+    if rule.schedule.name == "pa1" and native["l2"] > 0.0 and not _all_have_features(machine, source):
+        raise ValueError(
+            "schedule='pa1' passes over rows of zeros, and X has some; with device='cuda' and penalty='l2' they would "
+            "still shrink the weights; use device='cpu', or leave them out"
+        )
     most_curvature = rule.loss.most_curvature * max(*problem.positive_weight, *problem.negative_weight)
     steps = Steps(
         machine=machine,
@@ -122,7 +128,7 @@ def make(
     )
     return Training(
         machine,
-        source=source_of(machine, data.source, data.on_gpu),
+        source=source,
         n_features=data.n_features,
         labels=_labels(problem, data.n_rows),
         sample_weight=problem.sample_weight,
@@ -137,6 +143,11 @@ def make(
         orders=Orders(machine, order, data.n_rows, seed, held_out),
         t=t,
     )
+
+
+def _all_have_features(machine: Machine, source: Source) -> bool:
+    rows = machine.asarray(np.arange(source.shape[0], dtype=np.int32))
+    return all(bool((piece.X != 0).any(axis=1).all()) for piece in source.pieces(rows))
 
 
 def optimal_start(rule: Rule) -> float:

@@ -17,8 +17,10 @@ from symsgd.gpu.machine import Array, Control, Csr, Directions, Model, Step, Str
 from symsgd.gpu.planning import (
     BLOCK_SLOTS,
     EXACT_THREADS,
+    GRAM_BLOCKS,
     ROUNDS_THREADS,
     SUMS,
+    gram_rows,
     models_at_once,
     plan_exact,
     plan_rounds,
@@ -29,7 +31,6 @@ LOSS_KINDS = (
     "log_loss", "hinge", "perceptron", "squared_hinge", "modified_huber", "squared_error", "huber",
     "epsilon_insensitive", "squared_epsilon_insensitive",
 )  # fmt: skip
-GRAM_BLOCK = 128
 UNIT = 2.0**-40  # of the weights of sparse rows, as in kernels/sparse_rows.cuh
 
 _POINTER = np.uint64
@@ -39,10 +40,10 @@ _TARGETS = np.dtype(
 
 
 FILES = {
-    "exact": ("common.cuh", "losses.cuh", "exact.cu"),
-    "rounds": ("common.cuh", "losses.cuh", "spans.cuh", "dense_rows.cuh", "rounds.cu"),
-    "sparse rounds": ("common.cuh", "losses.cuh", "spans.cuh", "sparse_rows.cuh", "rounds.cu"),
-    "project": ("common.cuh", "project.cu"),
+    "exact": ("device.cuh", "common.cuh", "losses.cuh", "exact.cu"),
+    "rounds": ("device.cuh", "common.cuh", "losses.cuh", "spans.cuh", "dense_rows.cuh", "rounds.cu"),
+    "sparse rounds": ("device.cuh", "common.cuh", "losses.cuh", "spans.cuh", "sparse_rows.cuh", "rounds.cu"),
+    "project": ("device.cuh", "common.cuh", "project.cu"),
 }
 FUNCTIONS = {
     "exact": "exact_pass", "rounds": "rounds_pass", "sparse rounds": "rounds_pass", "project": "project_rows",
@@ -54,14 +55,14 @@ def source(kernel: str) -> str:
     return "\n".join((KERNELS / name).read_text() for name in FILES[kernel])
 
 
-def definitions(step: Step, dtype: np.dtype[Any], architecture: int) -> tuple[str, ...]:
+def definitions(step: Step, dtype: np.dtype[Any], architecture: int, block: int = GRAM_BLOCKS[0]) -> tuple[str, ...]:
     """What it is compiled for."""
     loss = "hinge" if step.loss == "one_class" else step.loss
     return (
         f"-DREAL={'float' if dtype.itemsize == 4 else 'double'}",
         f"-DLOSS_KIND={LOSS_KINDS.index(loss)}",
         f"-DPASSIVE={step.passive_aggressive}",
-        f"-DBLOCK={GRAM_BLOCK}",
+        f"-DBLOCK={block}",
         f"-DARCHITECTURE={architecture}",
     )
 
@@ -81,6 +82,11 @@ class Cuda:
         self._kept: dict[tuple[Any, ...], Array] = {}
         self._beside: Any = None
         self._uploads: Any = threading.local()
+
+    @property
+    def _chains(self) -> int:
+        """Models at once in exact mode."""
+        return max(1, self.blocks // 4)
 
     def asarray(self, array: Any, dtype: np.dtype[Any] | None = None) -> Array:
         return self.xp.ascontiguousarray(self.xp.asarray(array, dtype))
@@ -145,16 +151,16 @@ class Cuda:
         function((-(-n_rows // 8),), (256,), arguments)
         return along
 
-    def gram_block(self, n_models: int) -> int:
-        return GRAM_BLOCK
+    def gram_block(self, n_features: int, n_models: int, dtype: np.dtype[Any]) -> int:
+        return gram_rows(n_features, min(n_models, self._chains), dtype.itemsize, self.blocks, self.shared)
 
     def exact(self, stretch: Stretch, gram: Array, step: Step, model: Model) -> Array:
-        most = max(1, self.blocks // 4)
-        if len(model.w) > most:
-            return self._in_groups(most, stretch, model, lambda part, own: self.exact(part, gram, step, own))
+        if len(model.w) > self._chains:
+            return self._in_groups(self._chains, stretch, model, lambda part, own: self.exact(part, gram, step, own))
         xp, dtype = self.xp, model.w.dtype
         models, features = model.w.shape
-        plan = plan_exact(features, models, dtype.itemsize, self.blocks, self.shared, GRAM_BLOCK)
+        rows = gram.shape[1]
+        plan = plan_exact(features, models, dtype.itemsize, self.blocks, self.shared, rows)
         decay = xp.exp(stretch.decay - stretch.decay[:, :1])
         steps, losses = self._scratch("steps", (models, stretch.count), dtype), xp.empty((models, stretch.count), dtype)
         partial = self._scratch("partial", (BLOCK_SLOTS, models, plan.workers, plan.block), dtype)
@@ -165,7 +171,14 @@ class Cuda:
             "steps": steps, "losses": losses, "partial": partial, "chained": counters, "worked": counters[models:],
         }  # fmt: skip
         struct = _pack(_exact_type(dtype), fields)
-        self._launch("exact", step, dtype, models + plan.workers, EXACT_THREADS, plan.shared, struct)
+        self._launch(
+            "exact",
+            definitions(step, dtype, self.architecture, rows),
+            models + plan.workers,
+            EXACT_THREADS,
+            plan.shared,
+            struct,
+        )
         model.w *= decay[:, -1:].astype(dtype)
         return losses
 
@@ -202,10 +215,10 @@ class Cuda:
         }  # fmt: skip
         struct = _pack(_rounds_type(dtype), fields)
         kernel = "sparse rounds" if sparse else "rounds"
-        self._launch(kernel, step, dtype, blocks, ROUNDS_THREADS, plan.shared, struct)
+        self._launch(kernel, definitions(step, dtype, self.architecture), blocks, ROUNDS_THREADS, plan.shared, struct)
         if fixed is not None:
             model.w[...] = fixed * (UNIT * scale.astype(np.float64))[:, None]
-        _unpack_control(xp.asnumpy(state).view(_CONTROL)[0], control)
+        _unpack_control(self.to_host(state).view(_CONTROL)[0], control)
         return losses
 
     def _in_groups(self, most: int, stretch: Stretch, model: Model, run: Callable[[Stretch, Model], Array]) -> Array:
@@ -251,9 +264,9 @@ class Cuda:
         return own
 
     def _launch(
-        self, kernel: str, step: Step, dtype: np.dtype[Any], blocks: int, threads: int, shared: int, struct: Any
+        self, kernel: str, defined: tuple[str, ...], blocks: int, threads: int, shared: int, struct: Any
     ) -> None:
-        function = _compiled(kernel, definitions(step, dtype, self.architecture))
+        function = _compiled(kernel, defined)
         function.max_dynamic_shared_size_bytes = shared
         function((blocks,), (threads,), (struct,), shared_mem=shared)
 
@@ -276,7 +289,7 @@ def _common(stretch: Stretch, step: Step, model: Model) -> dict[str, Any]:
         "X": X, "indices": stretch.X.indices if sparse else None, "starts": stretch.X.indptr if sparse else None,
         "stride": stride, "rows": stretch.rows, "count": stretch.count,
         "features": features, "models": models, "per_model": len(stretch.step) > 1,
-        "aligned": features % 4 == 0 and stride % 4 == 0 and X.data.ptr % 16 == 0,
+        "aligned": features % 4 == 0 and stride % 4 == 0 and _address(X) % 16 == 0,
         "step": stretch.step, "targets": stretch.targets, "epsilon": step.epsilon, "kappa": step.kappa,
         "pull": step.pull, "intercept": model.intercept,
     }  # fmt: skip
@@ -341,7 +354,9 @@ def _pack(kind: np.dtype[Any], fields: dict[str, Any]) -> Any:
 
 
 def _address(array: Array | None) -> int:
-    return 0 if array is None else int(array.data.ptr)
+    if array is None:
+        return 0
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
 _CONTROL = np.dtype(

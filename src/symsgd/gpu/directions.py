@@ -21,13 +21,15 @@ MORE = 8  # vectors beyond the rank, so that the last directions converge as wel
 ITERATIONS = 6
 
 
-def find(machine: Machine, sample: Array, rank: int) -> Directions:
-    """Directions of the rows in ``sample``, without those of any rows along them."""
+def find(machine: Machine, sample: Array, rank: int, n_features: int | None = None) -> Directions:
+    """Directions of the rows in ``sample``, without those of any rows along them. ``n_features`` of its columns count,
+    if the rest is padding."""
     xp = machine.xp
-    count, features = sample.shape
+    count, features = sample.shape[0], n_features or sample.shape[1]
     rank = min(rank, features)
     width = min(features, rank + MORE)
     start = np.random.default_rng(0).standard_normal((features, width))
+    start = np.vstack([start, np.zeros((sample.shape[1] - features, width))])
     V = _orthonormal(machine, machine.asarray(start, sample.dtype))
     small = np.zeros((width, width))
     for _ in range(ITERATIONS):

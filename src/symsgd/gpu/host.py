@@ -18,6 +18,7 @@ from symsgd.gpu.machine import Array, Control, Directions, Model, Step, Stretch,
 from symsgd.reference import losses as reference
 
 MOST_SWEEPS = 6
+PROBE = 0.25
 BETWEEN_RATIOS = 32
 MOST_STUCK = 4
 FEWEST_BETWEEN, MOST_BETWEEN = 4, 64
@@ -68,7 +69,7 @@ class Host:
         here = np.flatnonzero(place_of >= 0)
         return np.asarray(X[:, here] @ V[place_of[here]])
 
-    def gram_block(self, n_models: int) -> int:
+    def gram_block(self, n_features: int, n_models: int, dtype: np.dtype[Any]) -> int:
         return self.block
 
     def exact(self, stretch: Stretch, gram: Array, step: Step, model: Model) -> Array:
@@ -213,9 +214,12 @@ class _Round:
         self.start, self.last = chained, end
         changed = self.z - old
         at = slice(self.begin, self.begin + self.count)
-        if again and np.abs(changed).sum() > 0:
-            steps = rule.weight[at] * np.abs(rule.gradient(at, self.z) - rule.gradient(at, old))
-            self.next_h = float(steps.sum() / np.abs(changed).sum())
+        change = (
+            changed if again and self.rule.loss.name not in reference.PIECEWISE_LINEAR else np.full_like(old, PROBE)
+        )
+        if np.abs(change).sum() > 0:
+            steps = rule.weight[at] * np.abs(rule.gradient(at, self.z) - rule.gradient(at, self.z - change))
+            self.next_h = float(steps.sum() / np.abs(change).sum())
         return float(np.sqrt(np.mean(changed**2))), self.spread
 
     @property
@@ -252,7 +256,7 @@ def _settle(parts: list[_Round], control: Control, blocks: int) -> tuple[int, fl
     """Sweeps until another would change too little to be worth it; how many, and how much that is."""
     most, before = control.sweeps or MOST_SWEEPS, 0.0
     jumps = parts[0].rule.loss.name in reference.PIECEWISE_LINEAR
-    least_ratio, not_chained = (1.0, 1.0) if jumps else (0.05, 0.33)
+    least_ratio, not_chained = (1.0, 1.0) if jumps else (0.05, 0.5)
     for sweep in range(1, most + 1):
         moved = [part.sweep(sweep > 1) for part in parts]
         worst = max(change / spread if spread > 0 else float(change > 0) for change, spread in moved)

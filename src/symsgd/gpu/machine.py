@@ -150,7 +150,7 @@ class Machine(Protocol):
     def project(self, X: Any, V: Array, place_of: Array) -> Array:
         """Vᵀx of sparse rows; ``place_of`` is the line of V that a feature has, or −1."""
 
-    def gram_block(self, n_models: int) -> int:
+    def gram_block(self, n_features: int, n_models: int, dtype: np.dtype[Any]) -> int:
         """Rows of a block of the exact recurrence."""
 
     def exact(self, stretch: Stretch, gram: Array, step: Step, model: Model) -> Array: ...

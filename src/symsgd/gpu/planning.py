@@ -14,6 +14,7 @@ ROUNDS_THREADS = 512
 MOST_ROWS, SUMS = 32, 6
 
 PAD = 4  # numbers that a slice of a row is padded by in shared memory
+GRAM_BLOCKS = (128, 64, 32)
 LEAST_SLICE = 16  # features of a worker: fewer are less work than telling the chain
 STAGED_SLICE = 96  # at most, of workers that keep their rows in shared memory
 
@@ -61,6 +62,22 @@ def plan_exact(n_features: int, n_models: int, itemsize: int, processors: int, s
         width = _multiple_of_4(-(-n_features // available))
         rest = itemsize * (n_models * width + block + EXACT_THREADS)
     return ExactPlan(block, -(-n_features // width), width, staged, max(chain, rest + (rows if staged else 0)))
+
+
+def gram_rows(n_features: int, n_models: int, itemsize: int, processors: int, shared: int) -> int:
+    """Rows of a block of the exact recurrence, the most that fit.
+
+    Raises
+    ------
+    ValueError : not even the fewest do
+    """
+    for block in GRAM_BLOCKS:
+        if plan_exact(n_features, n_models, itemsize, processors, shared, block).shared <= shared:
+            return block
+    raise ValueError(
+        f"{n_models} model(s) of {n_features} features do not fit into {shared} bytes of shared memory, not even in "
+        "small blocks; use device='cpu'"
+    )
 
 
 def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared: int) -> RoundsPlan:

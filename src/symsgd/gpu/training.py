@@ -28,7 +28,6 @@ GRAM_SHARE = 0.4  # of the free memory, for products of rows that are kept from 
 GRAM_ROWS = 1 << 15  # whose products are made at a time where they are not kept
 FIRST_ROWS = 1  # of a block in the first round
 NEVER_STUCK = -(1 << 30)  # sparse rows have no exact mode to fall back on
-USUAL_WIDTH = 64
 LEAST_ALONE = 4096  # rows that are trained exactly where rounds get stuck; four times as many each time in a row
 MOST_ALONE = 16_384  # rows that are trained exactly before the first round, while predictions change fast
 
@@ -131,7 +130,7 @@ class Training:
         self.passes = 0
         w = xp.zeros((count, source.shape[1]), self.dtype)
         self.model = Model(w, xp.zeros(count), xp.full(count, steps.most_curvature, self.dtype))
-        self._gram: dict[int, Array] = {}
+        self._gram: dict[tuple[int, int], Array] = {}  # of all rows in storage order
         self._kept_targets: tuple[Any, Targets] | None = None  # of all rows in storage order
         self._control: Control | None = None
         self._directions: Directions | None = None
@@ -153,7 +152,7 @@ class Training:
             sums.error /= sums.checks
         sums.loss = [float(value) / len(rows) for value in self.machine.to_host(losses)]
         sums.objective = list(sums.loss)
-        if self.track_norms:
+        if self.track_norms and not self.step.passive_aggressive:
             norms = self.machine.to_host((self.model.w.astype(np.float64) ** 2).sum(axis=1))
             pulls = self.machine.to_host(self.model.intercept) * self.step.pull
             sums.objective = [
@@ -250,7 +249,11 @@ class Training:
 
     def _exact(self, piece: Piece, sizes: Array, decay: Array, sums: PassSums) -> Array:
         """The sum of losses, by model. Products of rows are kept where the order stays and they fit."""
-        machine, xp, n = self.machine, self.machine.xp, self.machine.gram_block(len(self.active))
+        machine, xp, n = (
+            self.machine,
+            self.machine.xp,
+            self.machine.gram_block(self.source.shape[1], len(self.active), self.dtype),
+        )
         count = len(piece.rows)
         keeps = (
             self.mode == "exact"
@@ -260,6 +263,7 @@ class Training:
         )
         losses = xp.zeros(len(self.active))
         parts = self._stretches(decay, count if keeps else -(-GRAM_ROWS // n) * n)
+        keeps = keeps and len(parts) == 1  # others may be cut elsewhere in the next pass
         grams = self._products_ahead(piece, parts, n, keeps)
         for (begin, end), gram in zip(parts, grams, strict=True):
             stretch = self._stretch_of(piece, sizes, decay, begin, end)
@@ -284,8 +288,8 @@ class Training:
 
     def _products(self, piece: Piece, begin: int, end: int, n: int, keeps: bool) -> Array:
         """The products of every row with the rows of its own block and of the next: blocks × n × 2n."""
-        if keeps and begin in self._gram:
-            return self._gram[begin]
+        if keeps and (begin, end) in self._gram:
+            return self._gram[begin, end]
         xp, rows = self.machine.xp, piece.rows[begin:end]
         blocks = -(-len(rows) // n)
         gram = xp.empty((blocks, n, 2 * n), self.dtype)
@@ -299,7 +303,7 @@ class Training:
             gram[first:last, :, :n] = cut[:-1] @ cut[:-1].transpose(0, 2, 1)
             gram[first:last, :, n:] = cut[:-1] @ cut[1:].transpose(0, 2, 1)
         if keeps:
-            self._gram[begin] = gram
+            self._gram = {(begin, end): gram}
         return gram
 
     def _in_rounds(self, piece: Piece, sizes: Array, decay: Array, sums: PassSums) -> Array:
@@ -349,16 +353,16 @@ class Training:
         if isinstance(self.source, SparseOnMachine):
             found, place_of = directions.find_sparse(self.machine, self.source.host[chosen], self._rounds.rank)
             return replace(found, along=self.machine.project(self.source.X, found.V, place_of))
-        found = directions.find(self.machine, self.source.take(self.machine.asarray(chosen)), self._rounds.rank)
+        sample = self.source.take(self.machine.asarray(chosen))
+        found = directions.find(self.machine, sample, self._rounds.rank, self.n_features)
         if isinstance(self.source, OnMachine):
             return replace(found, along=self.machine.xp.ascontiguousarray(self.source.X @ found.V))
         return found
 
     def _first_control(self) -> Control:
         features = 0 if self.sparse else self.source.shape[1]
-        most = self.machine.most_rows(
-            features, len(self.active), min(self._rounds.rank, features or USUAL_WIDTH), self.dtype
-        )
+        rank = min(self._rounds.rank, self.n_features)
+        most = self.machine.most_rows(features, len(self.active), rank, self.dtype)
         fixed = self._rounds.block_size
         return Control(
             rows=min(fixed, most) if fixed else FIRST_ROWS,

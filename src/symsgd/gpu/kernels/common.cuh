@@ -1,7 +1,7 @@
 // What all kernels share. They are compiled at run time, for one type of numbers (REAL) and one loss (LOSS_KIND).
 //
 // Blocks of threads of one launch wait for each other, so that there are never more of them than fit on the device at
-// once. What one block writes and others read goes past the first-level caches, which know nothing of each other.
+// once.
 
 using Real = REAL;
 
@@ -11,42 +11,20 @@ constexpr unsigned all_lanes = 0xffffffffu;
 __device__ inline int lane_id() { return threadIdx.x % warp_size; }
 __device__ inline int warp_id() { return threadIdx.x / warp_size; }
 
-__device__ inline float load(const float* at) { return __ldcg(at); }
-__device__ inline double load(const double* at) { return __ldcg(at); }
-__device__ inline float4 load(const float4* at) { return __ldcg(at); }
-__device__ inline void store(float* at, float value) { __stcg(at, value); }
-__device__ inline void store(double* at, double value) { __stcg(at, value); }
-
-__device__ inline unsigned load_acquire(const unsigned* at) {
-    unsigned value;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-    return value;
-}
-
-__device__ inline void store_release(unsigned* at, unsigned value) {
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-}
-
-__device__ inline void add_release(unsigned* at, unsigned value) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-}
-
 // Numbers that blocks of threads tell each other. Each travels with the number of the message it belongs to, in one
 // word that is written and read at once, so that whoever waits for a message waits for nothing else: no barrier, no
 // fence. A double is two such words.
-struct Word {
+struct alignas(8) Word {
     unsigned bits, message;
 };
 constexpr int words = sizeof(Real) / sizeof(unsigned);  // of a number
 
 __device__ inline void send_word(Word* to, unsigned bits, unsigned message) {
-    const unsigned long long both = static_cast<unsigned long long>(message) << 32 | bits;
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
+    store_relaxed(to, static_cast<unsigned long long>(message) << 32 | bits);
 }
 
 __device__ inline Word look_at(const Word* at) {
-    unsigned long long both;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(both) : "l"(at) : "memory");
+    const unsigned long long both = load_relaxed(at);
     return {static_cast<unsigned>(both), static_cast<unsigned>(both >> 32)};
 }
 
@@ -96,44 +74,10 @@ __device__ inline void receive(const Word* from, long long stride, int count, un
     for (int i = 0; i < most; ++i) values[i] = i < count ? number_of(got[i]) : Real(0);
 }
 
-__device__ inline void fetch_ahead(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
-
 __device__ inline Real sum_of_warp(Real value) {
     for (int offset = warp_size / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(all_lanes, value, offset);
     return value;
 }
-
-// e^x and 1 / x: for float32 the device's own, to its last bits
-__device__ inline float exponential(float x) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504088896341f));
-    return power;
-}
-__device__ inline double exponential(double x) { return exp(x); }
-__device__ inline float inverse(float x) {
-    float result;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-}
-__device__ inline double inverse(double x) { return 1.0 / x; }
-__device__ inline float root(float x) {
-    float result;
-    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-}
-__device__ inline double root(double x) { return sqrt(x); }
-
-// 16 bytes from global to shared memory, under way until `wait_for_copies`.
-__device__ inline void copy_16(void* to, const void* from) {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-}
-__device__ inline void copy_one(Real* to, const Real* from) {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(Real)) : "memory");
-}
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 struct RowCopy {
     Real* to;

@@ -78,11 +78,6 @@ struct Chain {
     TileFacts* facts;    // 3
     int n_tiles, n_blocks;
 
-    __device__ static size_t bytes() {
-        return (tile_slots * tile * reach + 2 * block_slots * block_rows + 4 * tile) * sizeof(Real) +
-               3 * sizeof(TileFacts);
-    }
-
     __device__ Chain(const Pass& pass, int model, int workers, Real* shared)
         : pass(pass), model(model), workers(workers) {
         products = shared;
@@ -256,7 +251,7 @@ struct Chain {
                     add_later(at - 1, helper, helpers);
                     if (last_warp) note_losses(at - 1, lane_id());
                 }
-                named_barrier();
+                meet_helpers();
                 fetch_products(at + 2, helper, helpers);
                 if (last_warp) fetch_facts(at + 2, lane_id());
                 if ((at + 1) % tiles == 0) collect(at / tiles + 1, helper, helpers);
@@ -266,11 +261,6 @@ struct Chain {
         }
         if (last_warp) note_losses(n_tiles - 1, lane_id());
         if (threadIdx.x == 0) pass.intercept[model] = intercept;
-    }
-
-    // of all warps but the first
-    __device__ static void named_barrier() {
-        asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x - warp_size) : "memory");
     }
 };
 
@@ -417,7 +407,7 @@ struct Worker {
 };
 
 extern "C" __global__ void __launch_bounds__(256, 1) exact_pass(const __grid_constant__ Pass pass) {
-    extern __shared__ __align__(16) unsigned char memory[];
+    SHARED_MEMORY(memory);
     Real* shared = reinterpret_cast<Real*>(memory);
     const int model = blockIdx.x, workers = static_cast<int>(gridDim.x) - pass.models;
     if (model < pass.models)

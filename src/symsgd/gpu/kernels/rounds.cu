@@ -146,8 +146,9 @@ private:
         // of every row with those after it: row a, which has many, and the one as far from the end, which has few
         const int others = span.mine - 1;
         for (int i = threadIdx.x; i < (span.mine + 1) / 2 * others; i += blockDim.x) {
-            const int a = i / others, b = i % others;
-            const int one = b < others - a ? a : others - a, other = b < others - a ? a + 1 + b : one + 1 + b - (others - a);
+            const int a = i / others, b = i % others, of_first = others - a;
+            if (b >= of_first && a == of_first) continue;  // the row in the middle is its own other
+            const int one = b < of_first ? a : of_first, other = one + 1 + (b < of_first ? b : b - of_first);
             shared_.gram[one * most_rows + other] = dot_of(shared_.q + one * q_stride_, shared_.q + other * q_stride_);
         }
     }
@@ -239,7 +240,7 @@ private:
             Real square = 0;
             for (int m = 0; m < pass_.models; ++m) {
                 const Real* sums = shared_.sums + m * n_sums;
-                if (sweep > 1 && sums[margins_changed] > Real(0)) {
+                if (sums[margins_changed] > Real(0)) {
                     const Real h = sums[steps_changed] * inverse(sums[margins_changed]);
                     if (threadIdx.x == 0 && h == h) shared_.next_slope[m] = h;
                 }
@@ -362,9 +363,10 @@ private:
             const Facts& own = shared_.facts[m];
             const Real y = own.target[lane], moved = again && here ? z - old : Real(0);
             Real sums[n_sums];
+            const Real change = jumps || !again ? (here ? probe : Real(0)) : moved;
             sums[steps_changed] = own.weight[lane] * fabs(gradient(z, y, pass_.epsilon) -
-                                                          gradient(z - moved, y, pass_.epsilon));
-            sums[margins_changed] = fabs(moved);
+                                                          gradient(z - change, y, pass_.epsilon));
+            sums[margins_changed] = fabs(change);
             sums[squares_changed] = moved * moved;
             sums[margin_sum] = here ? z : Real(0);
             sums[margin_squares] = here ? z * z : Real(0);
@@ -494,6 +496,6 @@ private:
 };
 
 extern "C" __global__ void __launch_bounds__(512, 1) rounds_pass(const __grid_constant__ Pass pass) {
-    extern __shared__ __align__(16) unsigned char memory[];
+    SHARED_MEMORY(memory);
     Rounds(pass, reinterpret_cast<Real*>(memory)).run();
 }

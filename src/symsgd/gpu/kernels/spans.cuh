@@ -5,16 +5,21 @@ constexpr int n_sums = 6;
 constexpr int batch = 8;         // numbers of other blocks that a thread waits for at once
 constexpr int most_length = 8;   // blocks of threads for every lane of a warp
 constexpr int most_sweeps = 6;
-constexpr int between_ratios = 16;  // rounds
+constexpr int between_ratios = 32;  // rounds
 constexpr int most_stuck = 4;  // then the rest of the rows is left to whoever goes row by row
 // Changes get smaller from sweep to sweep by a ratio that is measured. Where gradients jump, a small change says nothing
 // about the next; where they do not, the chain takes along to first order what blocks would do from other starts, and a
 // half of what one more sweep would change is still a careful estimate of what that leaves.
 #if LOSS_KIND == HINGE || LOSS_KIND == PERCEPTRON || LOSS_KIND == EPSILON_INSENSITIVE
 constexpr Real least_ratio = Real(1), not_chained = Real(1);
+constexpr bool jumps = true;
 #else
 constexpr Real least_ratio = Real(0.05), not_chained = Real(0.5);
+constexpr bool jumps = false;
 #endif
+// How much gradients change with predictions is seen from sweep to sweep; where there is one sweep, or gradients jump and
+// most do not change at all, from a change of this size.
+constexpr Real probe = Real(0.25);
 enum Sum { steps_changed, margins_changed, squares_changed, margin_sum, margin_squares, drift_squares };
 
 // What is decided from round to round, and kept from launch to launch.

@@ -26,7 +26,7 @@ public:
                 Real sum = 0;
 #pragma unroll 4
                 for (long long k = begin + lane_id(); k < end; k += warp_size)
-                    sum += pass_.X[k] * number(__ldcg(w + pass_.indices[k]));
+                    sum += pass_.X[k] * number(load(w + pass_.indices[k]));
                 sum = sum_of_warp(sum);
                 if (lane_id() == 0) products[m * most_rows + i] = sum * static_cast<Real>(unit * scale_[m]);
             }
@@ -82,15 +82,14 @@ private:
     static constexpr long long largest = 1ll << 61;  // beyond it sums may have passed the end of the integers
 
     __device__ static Real number(long long w) {
-        if (w > largest || w < -largest) return static_cast<Real>(__int_as_float(0x7f800000));
+        if (w > largest || w < -largest) return exponential(Real(1e4));  // infinite
         return static_cast<Real>(w);
     }
 
     __device__ void add(int m, int feature, double amount) const {
         const double most = static_cast<double>(largest);
-        const long long whole = __double2ll_rn(min(max(amount, -most), most));
-        atomicAdd(reinterpret_cast<unsigned long long*>(pass_.fixed + static_cast<long long>(m) * pass_.features + feature),
-                  static_cast<unsigned long long>(whole));
+        const long long whole = nearest(min(max(amount, -most), most));
+        add_atomically(pass_.fixed + static_cast<long long>(m) * pass_.features + feature, whole);
     }
 
     const Pass& pass_;
