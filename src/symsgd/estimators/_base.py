@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from symsgd import penalties, schedules
 from symsgd.callbacks import Callback, ProgressBar, as_callbacks
-from symsgd.devices import DEVICES
+from symsgd.devices import DEVICES, is_on_gpu
 from symsgd.errors import TrainingInterrupted
 from symsgd.estimators import convert
 from symsgd.inputs import dense
@@ -195,6 +195,11 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """scikit-learn's checks, but for finiteness of X, which the core checks on all cores."""
+        if is_on_gpu(X):
+            raise TypeError(
+                "X is in the memory of a GPU, which estimators do not take; use symsgd.train(X, y, device='cuda') and "
+                "symsgd.decision, or a copy of X on the host"
+            )
         if reset:
             self.__dict__.pop("schema_", None)  # of other data
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
