@@ -31,33 +31,47 @@ def eigen(X: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize(("n", "f", "rank"), [(500, 40, 8), (500, 40, 1), (300, 12, 12), (300, 12, 64), (500, 1, 4)])
 def test_eigenvalues_and_vectors(n: int, f: int, rank: int, dtype: str, tolerance: float) -> None:
     X = rows(n, f).astype(dtype)
-    found = directions.find(Host(), X, rank)
+    found = directions.find(Host(), X, rank, 0.0)
     values, vectors = eigen(X.astype(np.float64))
     rank = min(rank, f)
-    assert found.V.shape == (f, rank)
-    assert found.V.dtype == found.sharpness.dtype == X.dtype
-    assert_allclose(found.sharpness, values[:rank], rtol=tolerance, atol=tolerance * values[0])
-    assert_allclose(found.V.T @ found.V, np.eye(rank), atol=tolerance)
-    assert_allclose(np.abs((found.V * vectors[:, :rank]).sum(axis=0)), 1.0, atol=10 * tolerance)
+    assert found.V.shape == (f, rank + 1)  # the last is the intercept's
+    assert found.V.dtype == found.sharpness.dtype == found.turn.dtype == X.dtype
+    assert not found.turn.any()
+    V = found.V[:, :rank]
+    assert_allclose(found.sharpness[:rank], values[:rank], rtol=tolerance, atol=tolerance * values[0])
+    assert_allclose(V.T @ V, np.eye(rank), atol=tolerance)
+    assert_allclose(np.abs((V * vectors[:, :rank]).sum(axis=0)), 1.0, atol=10 * tolerance)
     assert found.tail == pytest.approx(values[rank:].mean() if f > rank else 0.0, rel=1e-2, abs=tolerance * values[0])
 
 
 def test_the_typical_product_of_two_rows() -> None:
     """√E[(x·x′)²] = √Σλ²; the rows' own lengths are no part of it."""
     X = rows(1000, 10)
-    found = directions.find(Host(), X, 3)
+    found = directions.find(Host(), X, 3, 1.0)
     assert found.squares == pytest.approx(np.sqrt((eigen(X)[0] ** 2).sum()), rel=0.02)
     products = X @ X.T
     others = products[~np.eye(1000, dtype=bool)]
     assert found.squares == pytest.approx(np.sqrt(np.mean(others**2)), rel=1e-9)
 
 
+@pytest.mark.parametrize("kappa", [1.0, 0.01])
+def test_the_intercept_is_one_more_feature(kappa: float) -> None:
+    """Of rows that are not centred it goes with their mean: directions are those of both together."""
+    X = rows(2000, 8) + 0.5
+    found = directions.find(Host(), X, 8, kappa)
+    both = np.hstack([X, np.full((2000, 1), np.sqrt(kappa))])
+    values, vectors = eigen(both)
+    assert_allclose(found.sharpness, values, rtol=1e-6)
+    all_of_it = np.vstack([found.V, found.turn / np.sqrt(kappa)])
+    assert_allclose(np.abs((all_of_it * vectors).sum(axis=0)), 1.0, atol=1e-5)
+
+
 def test_no_direction_stands_out() -> None:
     """All eigenvalues alike: whatever the directions, they are orthonormal and the values right."""
     X = np.repeat(np.eye(30), 20, axis=0)
-    found = directions.find(Host(), X, 5)
-    assert_allclose(found.sharpness, np.full(5, 1 / 30), rtol=1e-9)
-    assert_allclose(found.V.T @ found.V, np.eye(5), atol=1e-9)
+    found = directions.find(Host(), X, 5, 0.0)
+    assert_allclose(found.sharpness[:5], np.full(5, 1 / 30), rtol=1e-9)
+    assert_allclose(found.V[:, :5].T @ found.V[:, :5], np.eye(5), atol=1e-9)
     assert found.tail == pytest.approx(1 / 30)
 
 
@@ -81,7 +95,7 @@ def test_whatever_the_rows(n: int, f: int, rank: int, dtype: str, spoiled: str) 
         case "huge":
             X[:, 0] *= 1e6
     X = X.astype(dtype)
-    found = directions.find(Host(), X, rank)
+    found = directions.find(Host(), X, rank, 0.0)
     values = eigen(X.astype(np.float64))[0]
     slack = 1e-3 * values[0]
     for number in (found.V, found.sharpness, found.tail, found.squares):
@@ -89,13 +103,17 @@ def test_whatever_the_rows(n: int, f: int, rank: int, dtype: str, spoiled: str) 
     assert (found.sharpness >= 0).all()
     assert found.tail >= 0.0
     assert np.linalg.norm(X @ found.V) <= 1.001 * np.linalg.norm(X)
-    assert_allclose(found.sharpness, np.maximum(values[: len(found.sharpness)], 0.0), atol=slack + 0.1 * values[0])
+    assert_allclose(
+        found.sharpness,
+        np.append(np.maximum(values[: len(found.sharpness) - 1], 0.0), 0.0),
+        atol=slack + 0.1 * values[0],
+    )
     assert found.sharpness.sum() <= values.sum() + slack
     assert found.sharpness[0] == pytest.approx(values[0], rel=0.1)
 
 
 def test_rows_of_zeros() -> None:
-    found = directions.find(Host(), np.zeros((20, 5)), 3)
+    found = directions.find(Host(), np.zeros((20, 5)), 3, 0.0)
     assert (found.sharpness == 0).all()
     assert (found.tail, found.squares) == (0.0, 0.0)
     assert np.isfinite(found.V).all()

@@ -49,7 +49,7 @@ def decide(chosen: Strategy, rule: Rule, work: Work, n_rows: int, machine: Machi
     if machine is not None and not work.sparse:
         try:
             dtype = np.dtype(f"f{work.bytes_a_number}")
-            machine.most_rows(machine.padded(work.n_features), work.n_models, USUAL_RANK, dtype)
+            machine.most_rows(machine.padded(work.n_features), work.n_models, USUAL_RANK + 1, dtype)
         except ValueError as reason:
             return Sequential(), f"sequential on {name}: {reason}"
     return (

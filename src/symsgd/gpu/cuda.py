@@ -196,9 +196,9 @@ class Cuda:
         scale = xp.empty(models, dtype)
         losses = xp.empty((models, stretch.count), dtype)
         words = np.dtype((np.uint64, dtype.itemsize // 4))
-        columns = models * (2 * rank + 1 + SUMS)
+        columns = models * (2 * rank + SUMS)
         sizes = {
-            "told": 2 * columns * blocks, "answers": 2 * blocks * (columns + models * (rank + 1)),
+            "told": 2 * columns * blocks, "answers": 2 * blocks * (columns + models * rank),
             "partial": 0 if sparse else models * blocks * features, "weights": blocks if sparse else models * features,
         }  # fmt: skip
         memory = self._scratch("messages", (sum(sizes.values()),), words)
@@ -209,6 +209,7 @@ class Cuda:
         fields = {
             **_common(stretch, step, model), "rank": rank, "staged": plan.staged, "slots": plan.slots,
             "directions": directions.V, "along": directions.along, "sharpness": directions.sharpness,
+            "turn": directions.turn,
             "tail": directions.tail, "places": directions.places, "n_places": len(directions.V), "fixed": fixed,
             "squares": directions.squares, "decay": stretch.decay, "w": scale if sparse else model.w,
             "slope": model.slope, "losses": losses, **messages, "control": state,
@@ -329,7 +330,7 @@ def _rounds_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
         [
             *_pointers("X", "indices", "starts"), ("stride", np.int64), *_pointers("rows"),
             *_numbers("count", "features", "models", "rank", "staged", "slots", "aligned"),
-            *_pointers("directions", "places"), *_numbers("n_places"), *_pointers("along", "sharpness"),
+            *_pointers("directions", "places"), *_numbers("n_places"), *_pointers("along", "sharpness", "turn"),
             *_real(dtype, "tail", "squares"),
             *_pointers("step", "decay"), *_numbers("per_model"), ("targets", _TARGETS),
             *_real(dtype, "epsilon", "kappa", "pull"),

@@ -21,9 +21,12 @@ MORE = 8  # vectors beyond the rank, so that the last directions converge as wel
 ITERATIONS = 6
 
 
-def find(machine: Machine, sample: Array, rank: int, n_features: int | None = None) -> Directions:
-    """Directions of the rows in ``sample``, without those of any rows along them. ``n_features`` of its columns count,
-    if the rest is padding."""
+def find(machine: Machine, sample: Array, rank: int, kappa: float, n_features: int | None = None) -> Directions:
+    """Directions of the rows in ``sample`` and of the intercept, whose share of the step is ``kappa``: one more than
+    ``rank``; without those of any rows along them. ``n_features`` of its columns count, if the rest is padding.
+
+    The intercept is sharp itself, and where features are not centred it is sharp together with them: directions that
+    were found without it are turned until neither depends on the other."""
     xp = machine.xp
     count, features = sample.shape[0], n_features or sample.shape[1]
     rank = min(rank, features)
@@ -44,16 +47,23 @@ def find(machine: Machine, sample: Array, rank: int, n_features: int | None = No
     V = xp.ascontiguousarray(V @ machine.asarray(turn[:, order], sample.dtype))
     trace = float((sample.astype(sample.dtype) ** 2).sum(dtype=np.float64)) / count
     tail = max(0.0, trace - float(values.sum())) / (features - rank) if features > rank else 0.0
+    mean = machine.to_host(along.mean(axis=0)).astype(np.float64) @ turn[:, order]
+    sharp = np.zeros((rank + 1, rank + 1))
+    sharp[:rank, :rank] = np.diag(values)
+    sharp[rank, :rank] = sharp[:rank, rank] = np.sqrt(kappa) * mean
+    sharp[rank, rank] = kappa
+    sharpness, turned = (part[..., ::-1] for part in np.linalg.eigh(sharp))
     return Directions(
-        V=V,
-        sharpness=machine.asarray(values, sample.dtype),
+        V=xp.ascontiguousarray(V @ machine.asarray(turned[:rank], sample.dtype)),
+        turn=machine.asarray(np.sqrt(kappa) * turned[rank], sample.dtype),
+        sharpness=machine.asarray(np.maximum(sharpness, 0.0), sample.dtype),
         along=V[:0],
         tail=tail,
         squares=_typical_product(machine, sample[:PAIRS]),
     )
 
 
-def find_sparse(machine: Machine, sample: Any, rank: int) -> tuple[Directions, Array]:
+def find_sparse(machine: Machine, sample: Any, rank: int, kappa: float) -> tuple[Directions, Array]:
     """Directions over the most frequent features of these rows of the host, and which line of V each feature has.
 
     Outside of them nothing is taken to fade: a rare feature meets few rows of a round.
@@ -65,7 +75,7 @@ def find_sparse(machine: Machine, sample: Any, rank: int) -> tuple[Directions, A
     places = places if len(places) else np.zeros(1, np.int64)
     place_of = np.full(sample.shape[1], -1, np.int32)
     place_of[places] = np.arange(len(places))
-    found = find(machine, machine.asarray(sample[:, places].toarray()), rank)
+    found = find(machine, machine.asarray(sample[:, places].toarray()), rank, kappa)
     products = (sample[:PAIRS] @ sample[:PAIRS].T).toarray()
     count = len(products)
     squares = float((products**2).sum() - (np.diagonal(products) ** 2).sum()) / max(1, count * (count - 1))

@@ -185,13 +185,14 @@ class _Round:
         self.w = np.asarray(model.w[m], np.float64)
         self.products = self.X @ self.w
         self.blocks = [slice(p, min(p + size, self.count)) for p in range(0, self.count, size)]
-        self.start = np.zeros((len(self.blocks), directions.rank + 1))  # the last is the intercept's
+        self.start = np.zeros((len(self.blocks), directions.rank))
         self.z = np.zeros(self.count)
         self.e = np.zeros(self.count)
         self.h = float(model.slope[m])
         self.next_h = self.h
         a = self.size * self.rule.size[self.begin + self.count // 2]
-        self.rate = a * self.h * np.append(directions.sharpness, step.kappa)
+        self.rate = a * self.h * np.asarray(directions.sharpness, np.float64)
+        self.turn = np.asarray(directions.turn, np.float64)
 
     def sweep(self, again: bool) -> tuple[float, float]:
         """How far predictions have moved since the last sweep, and their spread."""
@@ -200,16 +201,20 @@ class _Round:
         for p, block in enumerate(self.blocks):
             chained[p] = end
             q, start = self.q[block], self.start[p]
-            product = self.products[block] + q @ start[:-1]
-            b, gram = float(self.model.intercept[self.m]) + start[-1], q @ q.T
-            for i in range(len(product)):
+            decay, kappa = rule.decay[self.begin + block.start : self.begin + block.stop + 1], rule.rule.kappa
+            margin = decay[:-1] * (self.products[block] + q @ start) + (1 - decay[:-1]) * (self.turn @ start)
+            margin += float(self.model.intercept[self.m])
+            gram, moved, lean = q @ q.T - kappa, np.zeros_like(start), 0.0
+            for i in range(len(margin)):
                 at = self.begin + block.start + i
-                z = rule.decay[at] * product[i] + b
-                c = float(rule.step(at, z))
-                b -= rule.rule.kappa * (c + rule.rule.pull * rule.size[at])
-                self.z[block.start + i], self.e[block.start + i] = z, c / rule.decay[at + 1]
-                product -= gram[i] * self.e[block.start + i]
-            moved = np.append(-q.T @ self.e[block], b - float(self.model.intercept[self.m]) - start[-1])
+                c = float(rule.step(at, margin[i]))
+                e, move = c / decay[i + 1], kappa * (c + rule.rule.pull * rule.size[at])
+                self.z[block.start + i], self.e[block.start + i] = margin[i], e
+                margin -= decay[:-1] * gram[i] * e + move
+                moved -= e * q[i]
+                lean += kappa * e - move
+            if kappa:
+                moved += self.turn * lean / kappa
             end = start + moved + keep * (end - start)
         self.start, self.last = chained, end
         changed = self.z - old
@@ -234,7 +239,7 @@ class _Round:
     def expect(self, following: slice) -> Array:
         """What this round says of the products of the next rows."""
         rows = self.stretch.rows[following]
-        along = self.directions.along[rows] @ self.last[:-1]
+        along = (self.directions.along[rows] - self.turn) @ self.last
         return self.kept * (self.stretch.X[rows] @ self.w + along)
 
     def losses(self) -> Array:
@@ -244,11 +249,11 @@ class _Round:
         left = self.count - 1 - np.arange(self.count)
         sizes = self.rule.size[self.begin : self.begin + self.count]
         faded = self.e * np.exp(-self.directions.tail * self.h * sizes * left)
-        back = self.last[:-1] + self.q.T @ faded
+        back = self.last + self.q.T @ faded
         moved = -(self.X.T @ faded)
         moved[slice(None) if self.directions.places is None else self.directions.places] += self.directions.V @ back
         self.model.w[self.m] = self.kept * (self.w + moved)
-        self.model.intercept[self.m] += self.last[-1]
+        self.model.intercept[self.m] += float(self.turn @ self.last)
         self.model.slope[self.m] = self.next_h
 
 

@@ -79,10 +79,13 @@ class Model:
 
 @dataclass(frozen=True)
 class Directions:
-    """The sharpest directions of the data: V (features × rank), λ, and Vᵀx of the rows of ``Stretch.X``. ``tail`` is
-    the mean λ of all others, ``squares`` the root of the sum of all λ²: the typical product of two rows."""
+    """The sharpest directions of the data, the intercept counted as a feature that is √κ in every row: V (features ×
+    rank) and ``turn`` = √κ × what they have of that feature, λ, and their products with the rows of ``Stretch.X``, the
+    intercept's part included. ``tail`` is the mean λ of all others, ``squares`` the root of the sum of all λ²: the
+    typical product of two rows."""
 
     V: Array
+    turn: Array
     sharpness: Array
     along: Array
     tail: float

@@ -82,7 +82,7 @@ def gram_rows(n_features: int, n_models: int, itemsize: int, processors: int, sh
 
 def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared: int) -> RoundsPlan:
     """The largest blocks whose rows fit into shared memory; where not even four do, rows are read where they are.
-    No features stand for sparse rows.
+    No features stand for sparse rows; ``rank`` has the intercept's direction in it.
 
     Raises
     ------
@@ -94,9 +94,9 @@ def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared
 
     m, stride = n_models, rounded(n_features)
     numbers = (
-        rounded(m * stride) + rounded(MOST_ROWS * (rank + 1)) + MOST_ROWS * MOST_ROWS + 7 * m * MOST_ROWS
-        + 3 * rounded(m * (rank + 1)) + rounded(m * rank) + rounded(m * SUMS) + 4 * rounded(m) + 8
-        + rounded(rank) + 2 * rounded(m * 8 // itemsize) + ROUNDS_THREADS + m * FACTS * MOST_ROWS
+        rounded(m * stride) + rounded(MOST_ROWS * (rank | 1)) + MOST_ROWS * MOST_ROWS + 7 * m * MOST_ROWS
+        + 4 * rounded(m * rank) + rounded(m * SUMS) + 4 * rounded(m) + 8
+        + 2 * rounded(rank) + 2 * rounded(m * 8 // itemsize) + ROUNDS_THREADS + m * FACTS * MOST_ROWS
     )  # fmt: skip
     fixed = itemsize * numbers
     if fixed > shared:

@@ -313,12 +313,12 @@ class Training:
             self._directions = self._find_directions()
         found = self._directions
         if not self.source.whole:
-            found = replace(found, along=xp.ascontiguousarray(piece.X @ found.V))
+            found = replace(found, along=piece.X @ found.V + found.turn)
         if self._control is None:
             self._control = self._first_control()
             self._alone = 0 if self.sparse else min(sums.rows // 16, MOST_ALONE)
         control, losses = self._control, xp.zeros(len(self.active))
-        sums.rank = found.rank
+        sums.rank = found.rank - 1  # without the intercept's
         begin = 0
         while begin < count:
             if self._alone:
@@ -348,20 +348,20 @@ class Training:
         return losses
 
     def _find_directions(self) -> Directions:
-        n_rows = self.source.shape[0]
+        n_rows, kappa = self.source.shape[0], self.step.kappa
         chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, directions.SAMPLE)).astype(np.int64))
         if isinstance(self.source, SparseOnMachine):
-            found, place_of = directions.find_sparse(self.machine, self.source.host[chosen], self._rounds.rank)
-            return replace(found, along=self.machine.project(self.source.X, found.V, place_of))
+            found, place_of = directions.find_sparse(self.machine, self.source.host[chosen], self._rounds.rank, kappa)
+            return replace(found, along=self.machine.project(self.source.X, found.V, place_of) + found.turn)
         sample = self.source.take(self.machine.asarray(chosen))
-        found = directions.find(self.machine, sample, self._rounds.rank, self.n_features)
+        found = directions.find(self.machine, sample, self._rounds.rank, kappa, self.n_features)
         if isinstance(self.source, OnMachine):
-            return replace(found, along=self.machine.xp.ascontiguousarray(self.source.X @ found.V))
+            return replace(found, along=self.source.X @ found.V + found.turn)
         return found
 
     def _first_control(self) -> Control:
         features = 0 if self.sparse else self.source.shape[1]
-        rank = min(self._rounds.rank, self.n_features)
+        rank = 1 + min(self._rounds.rank, self.n_features)  # the intercept's among them
         most = self.machine.most_rows(features, len(self.active), rank, self.dtype)
         fixed = self._rounds.block_size
         return Control(

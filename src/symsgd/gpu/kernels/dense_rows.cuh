@@ -121,7 +121,7 @@ public:
             const int groups = max(1, threads / width);
             const Word* from = pass_.partial + (static_cast<long long>(m) * blocks * pass_.features + begin) * words;
             const long long line = static_cast<long long>(pass_.features) * words;
-            const Real *end = movement.end + m * (rank + 1), *back = movement.back + m * rank;
+            const Real *end = movement.end + m * rank, *back = movement.back + m * rank;
             for (int base = 0; base < width; base += threads) {
                 const int thread = threadIdx.x;
                 const int f = base + (groups > 1 ? thread % width : thread), group = groups > 1 ? thread / width : 0;

@@ -21,7 +21,7 @@ struct Facts {
 // By model, in shared memory.
 struct Shared {
     Real *q, *gram, *steps, *faded, *margins, *before, *products, *expected, *expected_next;
-    Real *sharpness, *start, *end, *rate, *back, *sums, *drift, *slope, *next_slope, *pace;
+    Real *sharpness, *turn, *start, *end, *rate, *back, *sums, *drift, *slope, *next_slope, *pace;
     double* intercept;
     Facts* facts;
 };
@@ -31,10 +31,9 @@ public:
     __device__ Rounds(const Pass& pass, Real* memory) : pass_(pass), span_(0, 1, 0), rows_(pass, memory) {
         const int m = pass.models, threads = blockDim.x;
         rank_ = pass.rank;
-        dims_ = rank_ + 1;
-        columns_ = dims_ + n_sums;
+        columns_ = rank_ + n_sums;
         width_ = columns_ + rank_;
-        q_stride_ = rank_ + 1;
+        q_stride_ = rank_ | 1;  // odd: rows begin in different banks
         control_ = *pass.control;
         control_.errors = 0;
         control_.checks = control_.rounds = control_.sweeps_made = 0;
@@ -48,9 +47,10 @@ public:
         shared_.expected = carve(memory, m * most_rows);
         shared_.expected_next = Rows::sees_next ? carve(memory, m * most_rows) : nullptr;
         shared_.sharpness = carve(memory, rank_);
-        shared_.start = carve(memory, m * dims_);
-        shared_.end = carve(memory, m * dims_);
-        shared_.rate = carve(memory, m * dims_);
+        shared_.turn = carve(memory, rank_);
+        shared_.start = carve(memory, m * rank_);
+        shared_.end = carve(memory, m * rank_);
+        shared_.rate = carve(memory, m * rank_);
         shared_.back = carve(memory, m * rank_);
         shared_.sums = carve(memory, m * n_sums);
         shared_.drift = carve(memory, m);
@@ -64,7 +64,10 @@ public:
             shared_.intercept[i] = pass.intercept[i];
         }
         for (int i = threadIdx.x; i < m * most_rows; i += threads) shared_.margins[i] = Real(0);
-        for (int i = threadIdx.x; i < rank_; i += threads) shared_.sharpness[i] = pass.sharpness[i];
+        for (int i = threadIdx.x; i < rank_; i += threads) {
+            shared_.sharpness[i] = pass.sharpness[i];
+            shared_.turn[i] = pass.turn[i];
+        }
     }
 
     __device__ void run() {
@@ -100,7 +103,7 @@ public:
             finish_preparing(next);
             if (checked) expect(next);
             for (int m = threadIdx.x; m < pass_.models; m += blockDim.x)
-                shared_.intercept[m] += static_cast<double>(shared_.end[m * dims_ + rank_]);
+                shared_.intercept[m] += static_cast<double>(dot_of(shared_.turn, shared_.end + m * rank_));
             set_rates(next);
             rows_.receive_weights(movement.message);
             span_ = next;
@@ -177,13 +180,13 @@ private:
         }
     }
 
-    // a h λ of a block of rows, for every dimension; the last is the intercept's
+    // a h λ of a block of rows, for every direction
     __device__ void set_rates(const Span& span) {
-        for (int i = threadIdx.x; i < pass_.models * dims_; i += blockDim.x) {
-            const int m = i / dims_, k = i % dims_;
+        for (int i = threadIdx.x; i < pass_.models * rank_; i += blockDim.x) {
+            const int m = i / rank_, k = i % rank_;
             const Real a = span.size * shared_.pace[m], h = shared_.next_slope[m];
             if (k == 0) shared_.slope[m] = h;
-            shared_.rate[i] = a * h * (k < rank_ ? shared_.sharpness[k] : pass_.kappa);
+            shared_.rate[i] = a * h * shared_.sharpness[k];
             shared_.start[i] = Real(0);
         }
     }
@@ -195,7 +198,8 @@ private:
         __syncthreads();
         for (int i = threadIdx.x; i < pass_.models * next.mine; i += blockDim.x) {
             const int m = i / next.mine, r = i % next.mine;
-            const Real along = dot_of(shared_.q + r * q_stride_, shared_.end + m * dims_);
+            const Real* end = shared_.end + m * rank_;
+            const Real along = dot_of(shared_.q + r * q_stride_, end) - dot_of(shared_.turn, end);  // without intercept
             const Real* products = Rows::sees_next ? shared_.expected_next : shared_.expected;
             shared_.expected[m * most_rows + r] = (products[m * most_rows + r] + along) * kept(pass_, span_, m);
         }
@@ -223,7 +227,7 @@ private:
     // chain ends, for every column, then where the block starts.
     __device__ Word* answer(int block, int i) const {
         const long long line = static_cast<long long>(message_ % 2) * gridDim.x + block;
-        return pass_.answers + (line * pass_.models * (width_ + dims_) + i) * words;
+        return pass_.answers + (line * pass_.models * (width_ + rank_) + i) * words;
     }
 
     __device__ int sweep_until_settled(bool checked) {
@@ -285,15 +289,20 @@ private:
         for (int i = warp_id(); i < pass_.models * most_rows; i += warps) {
             const int m = i / most_rows, r = i % most_rows;
             if (r >= span_.mine) continue;
-            Real sum = 0;
-            if (again)
-                for (int k = lane; k < rank_; k += warp_size)
-                    sum += shared_.q[r * q_stride_ + k] * shared_.start[m * dims_ + k];
-            if (again) sum = sum_of_warp(sum);
+            Real sum = 0, intercept = 0;
+            if (again) {
+                for (int k = lane; k < rank_; k += warp_size) {
+                    const Real start = shared_.start[m * rank_ + k];
+                    sum += shared_.q[r * q_stride_ + k] * start;
+                    intercept += shared_.turn[k] * start;
+                }
+                sum = sum_of_warp(sum);
+                intercept = sum_of_warp(intercept);  // which does not decay
+            }
             if (lane == 0) {
-                const Real b = static_cast<Real>(shared_.intercept[m]) + shared_.start[m * dims_ + rank_];
+                const Real decay = shared_.facts[m].decay[r], b = static_cast<Real>(shared_.intercept[m]);
                 shared_.before[i] = shared_.margins[i];
-                shared_.margins[i] = shared_.facts[m].decay[r] * (shared_.products[i] + sum) + b;
+                shared_.margins[i] = decay * (shared_.products[i] + sum) + (Real(1) - decay) * intercept + b;
             }
         }
     }
@@ -308,11 +317,13 @@ private:
         const Real pulled = pass_.kappa * pass_.pull;
         Real z = here ? shared_.margins[at] : Real(0);
         Real my_z = z, my_e = 0;
-        Real next = decay * shared_.gram[lane] + own.moves[0];
+        // of the products of q, those with the intercept are not what L2 decays
+        const Real undone = decay * pass_.kappa;
+        Real next = decay * shared_.gram[lane] + (own.moves[0] - undone);
         for (int i = 0; i < span_.mine; ++i) {
             const Real h = next;
             const int following = min(i + 1, most_rows - 1);
-            next = decay * shared_.gram[following * most_rows + lane] + own.moves[following];
+            next = decay * shared_.gram[following * most_rows + lane] + (own.moves[following] - undone);
             const Real e = scale * gradient(z, y, pass_.epsilon) * after;
             const Real e_i = __shfl_sync(all_lanes, e, i);
             if (lane == i) {
@@ -332,28 +343,27 @@ private:
 
     // What the other blocks need to know of this one's rows.
     __device__ void send_sweep(bool again, bool checked) {
-        for (int i = threadIdx.x; i < pass_.models * (dims_ + rank_); i += blockDim.x) {
-            const int m = i / (dims_ + rank_), k = i % (dims_ + rank_);
-            const Real* start = shared_.start + m * dims_;
-            if (k < dims_) {
-                Real moved = 0;
+        for (int i = threadIdx.x; i < pass_.models * (rank_ + rank_); i += blockDim.x) {
+            const int m = i / (rank_ + rank_), k = i % (rank_ + rank_);
+            const Real* start = shared_.start + m * rank_;
+            if (k < rank_) {
+                Real moved = 0, lean = 0;
                 const Real* e = shared_.steps + m * most_rows;
-                if (k < rank_) {
+                const Facts& own = shared_.facts[m];
 #pragma unroll 4
-                    for (int r = 0; r < span_.mine; ++r) moved -= e[r] * shared_.q[r * q_stride_ + k];
-                } else {
-                    const Facts& own = shared_.facts[m];
-                    for (int r = 0; r < span_.mine; ++r)
-                        moved -= e[r] * own.moves[r] + pass_.kappa * pass_.pull * own.size[r];
+                for (int r = 0; r < span_.mine; ++r) {
+                    moved -= e[r] * shared_.q[r * q_stride_ + k];
+                    lean += e[r] * (pass_.kappa - own.moves[r]) - pass_.kappa * pass_.pull * own.size[r];
                 }
-                const Real keep = exponential(-shared_.rate[m * dims_ + k]);
+                if (pass_.kappa > Real(0)) moved += shared_.turn[k] * lean * inverse(pass_.kappa);
+                const Real keep = exponential(-shared_.rate[m * rank_ + k]);
                 send(told(m * width_ + k, blockIdx.x), moved + (Real(1) - keep) * start[k], message_);
             } else {
                 Real sum = 0;
                 const Real* e = shared_.faded + m * most_rows;
 #pragma unroll 4
-                for (int r = 0; r < span_.mine; ++r) sum += e[r] * shared_.q[r * q_stride_ + k - dims_];
-                send(told(m * width_ + columns_ + k - dims_, blockIdx.x), sum, message_);
+                for (int r = 0; r < span_.mine; ++r) sum += e[r] * shared_.q[r * q_stride_ + k - rank_];
+                send(told(m * width_ + columns_ + k - rank_, blockIdx.x), sum, message_);
             }
         }
         const int warps = blockDim.x / warp_size, lane = lane_id();
@@ -376,7 +386,7 @@ private:
             if (lane == 0)
 #pragma unroll
                 for (int s = 0; s < n_sums; ++s)
-                    send(told(m * width_ + dims_ + s, blockIdx.x), sums[s], message_);
+                    send(told(m * width_ + rank_ + s, blockIdx.x), sums[s], message_);
         }
     }
 
@@ -386,16 +396,16 @@ private:
         const int all = pass_.models * width_, warps = blockDim.x / warp_size;
         for (int column = static_cast<int>(blockIdx.x) + gridDim.x * warp_id(); column < all; column += gridDim.x * warps)
             chain_column(column);
-        for (int i = threadIdx.x; i < all + pass_.models * dims_; i += blockDim.x) {
+        for (int i = threadIdx.x; i < all + pass_.models * rank_; i += blockDim.x) {
             Real value[1];
             receive(answer(blockIdx.x, i), 0, 1, message_, value);
             const int m = i / width_, k = i % width_;
             if (i >= all)
                 shared_.start[i - all] = value[0];
-            else if (k < dims_)
-                shared_.end[m * dims_ + k] = value[0];
+            else if (k < rank_)
+                shared_.end[m * rank_ + k] = value[0];
             else if (k < columns_)
-                shared_.sums[m * n_sums + k - dims_] = value[0];
+                shared_.sums[m * n_sums + k - rank_] = value[0];
             else
                 shared_.back[m * rank_ + k - columns_] = value[0];
         }
@@ -405,7 +415,7 @@ private:
     __device__ void chain_column(int column) {
         const int m = column / width_, k = column % width_, blocks = gridDim.x, lane = lane_id();
         const int used = (span_.count + span_.size - 1) / span_.size;  // blocks that have rows
-        const Real rate = k < dims_ ? shared_.rate[m * dims_ + k] : Real(0), keep = exponential(-rate);
+        const Real rate = k < rank_ ? shared_.rate[m * rank_ + k] : Real(0), keep = exponential(-rate);
         const int length = (blocks + warp_size - 1) / warp_size, from = lane * length;
         Real values[most_length], sum = 0, factor = 1;
         receive(told(column, from), words, min(max(0, blocks - from), length), message_, values);
@@ -428,11 +438,11 @@ private:
         const Real end = __shfl_sync(all_lanes, before, warp_size - 1);
         Real start = __shfl_up_sync(all_lanes, before, 1);
         if (lane == 0) start = 0;
-        const int at = pass_.models * width_ + m * dims_ + k;
+        const int at = pass_.models * width_ + m * rank_ + k;
 #pragma unroll
         for (int i = 0; i < most_length; ++i) {
             if (i >= length || from + i >= blocks) continue;
-            if (k < dims_) send(answer(from + i, at), start, message_);
+            if (k < rank_) send(answer(from + i, at), start, message_);
             send(answer(from + i, column), end, message_);
             if (from + i < used) start = keep * start + values[i];
         }
@@ -489,7 +499,7 @@ private:
     Rows rows_;
     Control control_;
     Shared shared_;
-    int rank_, dims_, columns_, width_, q_stride_;
+    int rank_, columns_, width_, q_stride_;
     int rows_checked_ = 0;
     unsigned message_ = 0;
     float unsettled_ = 0;  // what one more sweep would change

@@ -50,11 +50,12 @@ struct Pass {
     int staged;         // rows are kept in shared memory,
     int slots;          // so many of them
     int aligned;        // rows may be read 16 bytes at a time
-    const Real* directions;  // V: places × rank
+    const Real* directions;  // V: places × rank; the intercept is one more place, which is not among them
     const int* places;       // features that directions have, or null: all
     int n_places;
-    const Real* along;       // q: rows × rank
+    const Real* along;       // q: rows × rank, with the intercept's part
     const Real* sharpness;   // λ: rank
+    const Real* turn;        // that part: what the directions have of the intercept, rank
     Real tail;               // λ of all other directions, in the mean
     Real squares;            // √ Σ λ² over all directions
     const Real* step;        // as in exact.cu
@@ -69,7 +70,7 @@ struct Pass {
     Real* losses;       // models × count
     // messages, all of them zero when the launch begins
     Word* told;         // 2 × columns × blocks: what a sweep has come to in each block
-    Word* answers;      // 2 × blocks × (columns + models (rank + 1)): where the chain ends, and where blocks start
+    Word* answers;      // 2 × blocks × (columns + models rank): where the chain ends, and where blocks start
     Word* partial;      // models × blocks × features: movements
     Word* weights;      // models × features; of sparse rows blocks
     Control* control;
@@ -113,7 +114,7 @@ __device__ inline Real* carve(Real*& memory, int count) {
 // The movement of a round: steps e of this block's rows, by model, and what V is to add, by model and direction.
 struct Movement {
     const Real* steps;
-    const Real* end;   // where the chain ends: models × (rank + 1)
+    const Real* end;   // where the chain ends: models × rank
     const Real* back;  // what the rows have moved along V themselves: models × rank
     unsigned message;  // of this round
 };

@@ -49,7 +49,7 @@ public:
              i < static_cast<long long>(pass_.models) * pass_.n_places; i += static_cast<long long>(gridDim.x) * blockDim.x) {
             const int m = static_cast<int>(i / pass_.n_places), place = static_cast<int>(i % pass_.n_places);
             const Real* directions = pass_.directions + static_cast<long long>(place) * rank;
-            const Real *end = movement.end + m * (rank + 1), *back = movement.back + m * rank;
+            const Real *end = movement.end + m * rank, *back = movement.back + m * rank;
             Real sum = 0;
 #pragma unroll 8
             for (int k = 0; k < rank; ++k) sum += directions[k] * (end[k] + back[k]);
