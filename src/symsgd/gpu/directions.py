@@ -34,18 +34,15 @@ def find(machine: Machine, sample: Array, rank: int, kappa: float, n_features: i
     start = np.random.default_rng(0).standard_normal((features, width))
     start = np.vstack([start, np.zeros((sample.shape[1] - features, width))])
     V = _orthonormal(machine, machine.asarray(start, sample.dtype))
-    small = np.zeros((width, width))
     for _ in range(ITERATIONS):
-        moved = sample.T @ (sample @ V) / count
-        small = machine.to_host(V.T @ moved).astype(np.float64)
-        V = _orthonormal(machine, moved)
+        V = _orthonormal(machine, sample.T @ (sample @ V) / count)
     along = sample @ V
     small = machine.to_host(along.T @ along).astype(np.float64) / count
     values, turn = np.linalg.eigh((small + small.T) / 2)
     order = np.argsort(-values)[:rank]
     values = np.maximum(values[order], 0.0)
     V = xp.ascontiguousarray(V @ machine.asarray(turn[:, order], sample.dtype))
-    trace = float((sample.astype(sample.dtype) ** 2).sum(dtype=np.float64)) / count
+    trace = float((sample**2).sum(dtype=np.float64)) / count
     tail = max(0.0, trace - float(values.sum())) / (features - rank) if features > rank else 0.0
     mean = machine.to_host(along.mean(axis=0)).astype(np.float64) @ turn[:, order]
     sharp = np.zeros((rank + 1, rank + 1))

@@ -13,7 +13,7 @@ from symsgd.gpu.machine import Array, Machine
 LEAST_DECAY = 1e-9  # of a weight in one step: what the CPU makes 0 is as good as that beside the step itself
 
 
-@dataclass(frozen=True)
+@dataclass
 class Steps:
     """A schedule in the core's words (:meth:`symsgd.problem.Rule.native`). ``first`` is the step size that it begins
     with, ``most_curvature`` the most that the loss has."""
@@ -30,7 +30,7 @@ class Steps:
     l2: float
     most_curvature: float
     _kept: dict[Any, tuple[Array, Array]] = field(default_factory=dict)
-    _largest: list[float] = field(default_factory=lambda: [0.0])  # constant step size
+    _largest: float = 0.0  # of constant step sizes
 
     def of(self, own: np.ndarray[Any, Any], t: float, count: int) -> tuple[Array, Array]:
         """Step sizes, and the logarithms of decays before each step and after the last. One line for all models, or one
@@ -39,7 +39,7 @@ class Steps:
         if self.schedule in ("constant", "pa1", "pa2"):
             lines = own[:1] if (own == own[0]).all() else own
             key = (lines.tobytes(), count)
-            self._largest[0] = lines.max()
+            self._largest = float(lines.max())
             if key not in self._kept:
                 self._kept.clear()
                 sizes = xp.repeat(self.machine.asarray(lines)[:, None], count, axis=1)
@@ -54,7 +54,7 @@ class Steps:
             return 0.0
         if self.schedule in ("constant", "pa1", "pa2"):  # without asking the machine
             steps = decay.shape[1] - 1 - first
-            return float(-steps * math.log(max(1.0 - float(self._largest[0]) * self.l2, LEAST_DECAY)))
+            return float(-steps * math.log(max(1.0 - self._largest * self.l2, LEAST_DECAY)))
         return float((decay[:, first] - decay[:, -1]).max())
 
     def _decays(self, sizes: Array) -> Array:

@@ -68,25 +68,11 @@ class OnMachine:
         return self.X[rows]
 
 
-@dataclass(frozen=True)
-class SparseOnMachine:
+@dataclass(frozen=True, kw_only=True)
+class SparseOnMachine(OnMachine):
     """Sparse rows, all of them there; ``host`` is what samples are taken from."""
 
-    X: Any
     host: Any
-    whole: bool = True
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.X.shape[0]), int(self.X.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        kind: np.dtype[Any] = np.dtype(self.X.dtype)
-        return kind
-
-    def pieces(self, rows: Array) -> Iterator[Piece]:
-        yield Piece(self.X, rows, rows, 0, len(rows))
 
     def take(self, rows: Array) -> Array:
         raise AssertionError("sparse rows are sampled on the host")
@@ -146,7 +132,7 @@ def source_of(machine: Machine, rows: Any, on_gpu: bool) -> Source:
                 f"X has {len(rows.data):,} numbers, {needed / 2**30:.1f} GiB, more than the GPU has free for sparse "
                 "rows, which are not streamed; use device='cpu'"
             )
-        return SparseOnMachine(machine.sparse_rows(rows.data, rows.indices, rows.indptr, rows.shape), rows)
+        return SparseOnMachine(X=machine.sparse_rows(rows.data, rows.indices, rows.indptr, rows.shape), host=rows)
     n_features = machine.padded(width)
     free, needed = machine.free_bytes(), n_rows * n_features * dtype.itemsize
     if on_gpu and (n_features == width or needed > MEMORY_SHARE * free):

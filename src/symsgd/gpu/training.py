@@ -148,6 +148,8 @@ class Training:
         run = self._exact if self.mode == "exact" else self._in_rounds
         for piece in self.source.pieces(rows):
             losses += run(piece, *_cut(sizes, decay, piece.begin, piece.end), sums)
+            if not self.source.whole:
+                self.machine.to_host(losses)  # waits: the memory of this piece is soon that of another
         if sums.checks:
             sums.error /= sums.checks
         sums.loss = [float(value) / len(rows) for value in self.machine.to_host(losses)]
