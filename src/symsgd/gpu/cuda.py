@@ -343,15 +343,16 @@ def _rounds_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _pack(kind: np.dtype[Any], fields: dict[str, Any]) -> Any:
     """The struct; arrays as their addresses."""
-    struct = np.zeros((), kind)
-    for name in kind.names or ():
-        value = fields[name]
-        if name == "targets":
-            for own in _TARGETS.names or ():
-                struct[name][own] = _address(getattr(value, own))
-        else:
-            struct[name] = _address(value) if kind[name] == _POINTER else value
-    return struct[()]
+    targets = fields["targets"]
+    return np.array(
+        tuple(
+            tuple(_address(getattr(targets, own)) for own in _TARGETS.names or ())
+            if name == "targets"
+            else (_address(fields[name]) if kind[name] == _POINTER else fields[name])
+            for name in kind.names or ()
+        ),
+        kind,
+    )[()]
 
 
 def _address(array: Array | None) -> int:

@@ -8,23 +8,9 @@ struct Vector16 {
 };
 
 // x·w by one warp
-__device__ inline Real dot(const Real* x, const Real* w, int count, bool aligned) {
+__device__ inline Real dot(const Real* x, const Real* w, int count) {
     Real sum = 0;
-    if (aligned) {
-        const auto* a = reinterpret_cast<const float4*>(x);
-        const auto* b = reinterpret_cast<const float4*>(w);
-        const int pieces = count / Vector16::numbers;
-#pragma unroll 8
-        for (int i = lane_id(); i < pieces; i += warp_size) {
-            const float4 raw_p = a[i], raw_q = b[i];
-            const auto& p = reinterpret_cast<const Vector16&>(raw_p);
-            const auto& q = reinterpret_cast<const Vector16&>(raw_q);
-#pragma unroll
-            for (int k = 0; k < Vector16::numbers; ++k) sum += p.at[k] * q.at[k];
-        }
-    } else {
-        for (int i = lane_id(); i < count; i += warp_size) sum += x[i] * w[i];
-    }
+    for (int i = lane_id(); i < count; i += warp_size) sum += x[i] * w[i];
     return sum_of_warp(sum);
 }
 
@@ -72,14 +58,20 @@ public:
         if (in_pieces()) rest_.wait();
     }
 
-    // x·w of the rows that are here, for every model.
+    // x·w of the rows that are here, for every model. Called by all threads.
     __device__ void multiply(Real* products, const Span& span) const {
         const int warps = blockDim.x / warp_size;
-        for (int i = warp_id(); i < span.mine; i += warps)
-            for (int m = 0; m < pass_.models; ++m) {
-                const Real sum = dot(row(span, i), weights_ + m * stride_, pass_.features, pass_.aligned);
+        for (int m = 0; m < pass_.models; ++m) {
+            const Real* w = weights_ + m * stride_;
+            if (pass_.aligned) {
+                multiply_by_features(products + m * most_rows, span, w);
+                continue;
+            }
+            for (int i = warp_id(); i < span.mine; i += warps) {
+                const Real sum = dot(row(span, i), w, pass_.features);
                 if (lane_id() == 0) products[m * most_rows + i] = sum;
             }
+        }
     }
 
     // What the rows of this block add to the weights.
@@ -179,6 +171,43 @@ private:
     __device__ const Real* row(const Span& span, int i) const {
         if (pass_.staged) return slot(span, i);
         return pass_.X + static_cast<long long>(pass_.rows[span.first + i]) * pass_.stride;
+    }
+
+    // A warp has some of the features, of all rows, so that weights are read once. Its lanes have a sum for each row,
+    // and hand each other halves of them until each lane has all of one row.
+    __device__ void multiply_by_features(Real* products, const Span& span, const Real* w) const {
+        const int pieces = pass_.features / Vector16::numbers, lane = lane_id();
+        Real sums[most_rows] = {};
+        for (int i = threadIdx.x; i < pieces; i += blockDim.x) {
+            const float4 raw_w = reinterpret_cast<const float4*>(w)[i];
+            const auto& q = reinterpret_cast<const Vector16&>(raw_w);
+#pragma unroll
+            for (int r = 0; r < most_rows; ++r) {
+                if (r >= span.mine) continue;
+                const float4 raw_x = reinterpret_cast<const float4*>(row(span, r))[i];
+                const auto& p = reinterpret_cast<const Vector16&>(raw_x);
+#pragma unroll
+                for (int k = 0; k < Vector16::numbers; ++k) sums[r] += p.at[k] * q.at[k];
+            }
+        }
+        static_assert(most_rows == warp_size, "a lane for every row");
+#pragma unroll
+        for (int half = warp_size / 2; half > 0; half /= 2) {
+            const bool upper = lane & half;
+#pragma unroll
+            for (int r = 0; r < half; ++r) {
+                const Real given = upper ? sums[r] : sums[r + half];
+                sums[r] = (upper ? sums[r + half] : sums[r]) + __shfl_xor_sync(all_lanes, given, half);
+            }
+        }
+        scratch_[threadIdx.x] = sums[0];
+        __syncthreads();
+        if (threadIdx.x < span.mine) {
+            Real sum = 0;
+            for (int from = threadIdx.x; from < blockDim.x; from += warp_size) sum += scratch_[from];
+            products[threadIdx.x] = sum;
+        }
+        __syncthreads();
     }
 
     // Rows go round in shared memory: those of the next round follow, as far as there is room.
