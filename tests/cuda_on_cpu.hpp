@@ -35,13 +35,13 @@ struct alignas(16) float4 {
 };
 
 struct Block {
-    Block(unsigned threads, std::size_t shared) : all(threads), helpers(threads > 32 ? threads - 32 : 1) {
+    Block(unsigned threads, std::size_t shared) : all(threads) {
         for (unsigned w = 0; w < threads / 32; ++w) warps.push_back(std::make_unique<std::barrier<>>(32));
         told.resize(threads);
         storage.resize(shared + 64);
         memory = storage.data() + (64 - reinterpret_cast<std::uintptr_t>(storage.data()) % 64);
     }
-    std::barrier<> all, helpers;
+    std::barrier<> all;
     std::vector<std::unique_ptr<std::barrier<>>> warps;
     std::vector<double> told;
     std::vector<unsigned char> storage;
@@ -55,7 +55,6 @@ inline Index blockDim, gridDim;
 inline void __syncthreads() { here->all.arrive_and_wait(); }
 inline void __syncwarp() { here->warps[threadIdx.x / 32]->arrive_and_wait(); }
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-inline void meet_helpers() { here->helpers.arrive_and_wait(); }
 
 template <class T>
 T of_lane(T value, unsigned lane) {

@@ -195,7 +195,8 @@ def test_a_stretch_is_what_the_host_makes_of_it(models: int, dtype: str) -> None
         )  # fmt: skip
         steps, decay = np.full((1, count), 0.05), 1e-3 * -np.arange(count + 1.0)[None, :]
         stretch = Stretch(put(X), put(order, "i4"), targets_, put(steps), put(decay, "f8"))
-        sharp = Directions(put(V), put(np.full(rank, 1 / features)), put(X @ V), 1 / features, 0.2)
+        turn = np.full(rank, 0.1)
+        sharp = Directions(put(V), put(turn), put(np.full(rank, 1 / features)), put(X @ V + turn), 1 / features, 0.2)
         model = Model(put(np.zeros((models, features))), put(np.zeros(models), "f8"), put(np.full(models, 0.25)))
         control = Control(rows=4, adapts=False, most=32, tolerance=0.5, sweeps=2)
         step = Step(loss="log_loss", epsilon=0.0, kappa=1.0, pull=0.0)

@@ -45,11 +45,13 @@ def test_eigenvalues_and_vectors(n: int, f: int, rank: int, dtype: str, toleranc
 
 
 def test_the_typical_product_of_two_rows() -> None:
-    """√E[(x·x′)²] = √Σλ²; the rows' own lengths are no part of it."""
+    """√E[(x·x′)²] outside of V = √Σλ² of the directions that are not followed; rows' own lengths are no part of it."""
     X = rows(1000, 10)
     found = directions.find(Host(), X, 3, 1.0)
-    assert found.squares == pytest.approx(np.sqrt((eigen(X)[0] ** 2).sum()), rel=0.02)
-    products = X @ X.T
+    with_intercept = np.hstack([X, np.ones((1000, 1))])
+    assert found.squares == pytest.approx(np.sqrt((eigen(with_intercept)[0][4:] ** 2).sum()), rel=0.1)
+    along = X @ found.V + found.turn
+    products = X @ X.T + 1.0 - along @ along.T
     others = products[~np.eye(1000, dtype=bool)]
     assert found.squares == pytest.approx(np.sqrt(np.mean(others**2)), rel=1e-9)
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symsgd.gpu.planning import MOST_ROWS, gram_rows, models_at_once, plan_exact, plan_rounds, stretches
+from symsgd.gpu.planning import (
+    MOST_ROWS,
+    gram_rows,
+    models_at_once,
+    parts_of_rounds,
+    plan_exact,
+    plan_rounds,
+    stretches,
+)
 
 H100, A100, RTX = 232_448, 166_912, 101_376  # bytes of shared memory that a block may have
 
@@ -32,8 +40,9 @@ def test_workers_have_all_features_once_and_fit_on_the_device(n: int, m: int, it
 
 @given(features, st.integers(1, 30), itemsizes)
 def test_what_workers_keep_fits_where_they_have_room_for_it(n: int, m: int, itemsize: int) -> None:
-    plan = plan_exact(n, m, itemsize, 132, H100, 128)
-    rows = itemsize * 4 * 128 * (plan.slice + 4)
+    block = gram_rows(n, m, itemsize, 132, H100)
+    plan = plan_exact(n, m, itemsize, 132, H100, block)
+    rows = itemsize * 4 * block * (plan.slice + 4)
     assert plan.shared <= H100 or not plan.staged
     if plan.staged:
         assert plan.shared >= rows
@@ -53,9 +62,8 @@ def test_exact_blocks_fit_into_shared_memory_or_are_refused(n: int, m: int, item
 
 @given(features, models, ranks, itemsizes, st.sampled_from([RTX, A100, H100]))
 def test_rounds_fit_into_shared_memory_or_are_refused(n: int, m: int, rank: int, itemsize: int, shared: int) -> None:
-    unbounded = plan_rounds(n, m, rank, itemsize, 1 << 40)
-    stride = -(-n // 4) * 4
-    if unbounded.shared - itemsize * unbounded.slots * stride > shared:  # without room for a single row
+    in_small_blocks = parts_of_rounds(n, m, rank, itemsize, 4)[1] + itemsize * 4 * (-(-n // 4) * 4)
+    if min(in_small_blocks, parts_of_rounds(n, m, rank, itemsize, MOST_ROWS)[1]) > shared:
         with pytest.raises(ValueError, match=f"{m} model.* of {n} features need .* bytes of shared memory"):
             plan_rounds(n, m, rank, itemsize, shared)
         return

@@ -39,6 +39,12 @@ _TARGETS = np.dtype(
 )
 
 
+_PARTS = np.dtype([(name, np.int32) for name in (
+    "q", "gram", "steps", "faded", "margins", "before", "products", "expected", "expected_next", "sharpness", "turn",
+    "start", "end", "rate", "back", "sums", "drift", "slope", "next_slope", "pace", "intercept", "losses", "facts", "scale",
+    "weights", "scratch", "rows", "ahead", "rest",
+)])  # fmt: skip
+
 FILES = {
     "exact": ("device.cuh", "common.cuh", "losses.cuh", "exact.cu"),
     "rounds": ("device.cuh", "common.cuh", "losses.cuh", "spans.cuh", "dense_rows.cuh", "rounds.cu"),
@@ -55,14 +61,17 @@ def source(kernel: str) -> str:
     return "\n".join((KERNELS / name).read_text() for name in FILES[kernel])
 
 
-def definitions(step: Step, dtype: np.dtype[Any], architecture: int, block: int = GRAM_BLOCKS[0]) -> tuple[str, ...]:
-    """What it is compiled for."""
+def definitions(
+    step: Step, dtype: np.dtype[Any], architecture: int, block: int = GRAM_BLOCKS[0], processors: int = 256
+) -> tuple[str, ...]:
+    """What it is compiled for. ``block`` is that of the exact recurrence."""
     loss = "hinge" if step.loss == "one_class" else step.loss
     return (
         f"-DREAL={'float' if dtype.itemsize == 4 else 'double'}",
         f"-DLOSS_KIND={LOSS_KINDS.index(loss)}",
         f"-DPASSIVE={step.passive_aggressive}",
         f"-DBLOCK={block}",
+        f"-DLENGTH={-(-processors // 32)}",
         f"-DARCHITECTURE={architecture}",
     )
 
@@ -162,7 +171,7 @@ class Cuda:
         rows = gram.shape[1]
         plan = plan_exact(features, models, dtype.itemsize, self.blocks, self.shared, rows)
         decay = xp.exp(stretch.decay - stretch.decay[:, :1])
-        steps, losses = self._scratch("steps", (models, stretch.count), dtype), xp.empty((models, stretch.count), dtype)
+        steps, losses = self._scratch("steps", (models, stretch.count), dtype), xp.empty(models)
         partial = self._scratch("partial", (BLOCK_SLOTS, models, plan.workers, plan.block), dtype)
         counters = xp.zeros((BLOCK_SLOTS + 1) * models, np.uint32)
         fields = {
@@ -194,7 +203,7 @@ class Cuda:
         plan = plan_rounds(0 if sparse else features, models, rank, dtype.itemsize, self.shared)
         fixed = xp.rint(model.w.astype(np.float64) / UNIT).astype(np.int64) if sparse else None
         scale = xp.empty(models, dtype)
-        losses = xp.empty((models, stretch.count), dtype)
+        losses = xp.empty((models, blocks))
         words = np.dtype((np.uint64, dtype.itemsize // 4))
         columns = models * (2 * rank + SUMS)
         sizes = {
@@ -208,19 +217,22 @@ class Cuda:
         state = xp.asarray(_pack_control(control).view(np.uint8))
         fields = {
             **_common(stretch, step, model), "rank": rank, "staged": plan.staged, "slots": plan.slots,
+            "most_rows": plan.most_rows, "parts": plan.parts,
             "directions": directions.V, "along": directions.along, "sharpness": directions.sharpness,
             "turn": directions.turn,
             "tail": directions.tail, "places": directions.places, "n_places": len(directions.V), "fixed": fixed,
             "squares": directions.squares, "decay": stretch.decay, "w": scale if sparse else model.w,
-            "slope": model.slope, "losses": losses, **messages, "control": state,
+            "slope": model.slope, "losses": losses, **messages, "adapts": control.adapts, "most": control.most,
+            "sweeps": control.sweeps, "tolerance": control.tolerance, "control": state,
         }  # fmt: skip
         struct = _pack(_rounds_type(dtype), fields)
         kernel = "sparse rounds" if sparse else "rounds"
-        self._launch(kernel, definitions(step, dtype, self.architecture), blocks, ROUNDS_THREADS, plan.shared, struct)
+        defined = definitions(step, dtype, self.architecture, processors=blocks)
+        self._launch(kernel, defined, blocks, ROUNDS_THREADS, plan.shared, struct)
         if fixed is not None:
             model.w[...] = fixed * (UNIT * scale.astype(np.float64))[:, None]
         _unpack_control(self.to_host(state).view(_CONTROL)[0], control)
-        return losses
+        return losses.sum(axis=1)
 
     def _in_groups(self, most: int, stretch: Stretch, model: Model, run: Callable[[Stretch, Model], Array]) -> Array:
         """So many models at a time."""
@@ -329,13 +341,15 @@ def _rounds_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(
         [
             *_pointers("X", "indices", "starts"), ("stride", np.int64), *_pointers("rows"),
-            *_numbers("count", "features", "models", "rank", "staged", "slots", "aligned"),
+            *_numbers("count", "features", "models", "rank", "staged", "slots", "most_rows", "aligned"),
+            ("parts", _PARTS),
             *_pointers("directions", "places"), *_numbers("n_places"), *_pointers("along", "sharpness", "turn"),
             *_real(dtype, "tail", "squares"),
             *_pointers("step", "decay"), *_numbers("per_model"), ("targets", _TARGETS),
             *_real(dtype, "epsilon", "kappa", "pull"),
             *_pointers("w", "fixed", "intercept", "slope", "losses"),
-            *_pointers("told", "answers", "partial", "weights", "control"),
+            *_pointers("told", "answers", "partial", "weights"),
+            *_numbers("adapts", "most", "sweeps"), ("tolerance", np.float32), *_pointers("control"),
         ],
         align=True,
     )  # fmt: skip
@@ -343,16 +357,15 @@ def _rounds_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _pack(kind: np.dtype[Any], fields: dict[str, Any]) -> Any:
     """The struct; arrays as their addresses."""
-    targets = fields["targets"]
-    return np.array(
-        tuple(
-            tuple(_address(getattr(targets, own)) for own in _TARGETS.names or ())
-            if name == "targets"
-            else (_address(fields[name]) if kind[name] == _POINTER else fields[name])
-            for name in kind.names or ()
-        ),
-        kind,
-    )[()]
+
+    def packed(name: str) -> Any:
+        if name == "targets":
+            return tuple(_address(getattr(fields[name], own)) for own in _TARGETS.names or ())
+        if name == "parts":
+            return tuple(fields[name][own] for own in _PARTS.names or ())
+        return _address(fields[name]) if kind[name] == _POINTER else fields[name]
+
+    return np.array(tuple(map(packed, kind.names or ())), kind)[()]
 
 
 def _address(array: Array | None) -> int:
@@ -363,8 +376,8 @@ def _address(array: Array | None) -> int:
 
 _CONTROL = np.dtype(
     [
-        *_numbers("rows", "adapts", "most", "too_large", "strikes", "since", "between", "sweeps"),
-        ("tolerance", np.float32), ("ratio", np.float32), ("errors", np.float64),
+        *_numbers("rows", "too_large", "strikes", "since", "between"),
+        ("ratio", np.float32), ("errors", np.float64),
         *_numbers("checks", "rounds", "sweeps_made", "stuck", "done"),
     ],
     align=True,

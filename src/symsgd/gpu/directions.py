@@ -50,14 +50,16 @@ def find(machine: Machine, sample: Array, rank: int, kappa: float, n_features: i
     sharp[rank, :rank] = sharp[:rank, rank] = np.sqrt(kappa) * mean
     sharp[rank, rank] = kappa
     sharpness, turned = (part[..., ::-1] for part in np.linalg.eigh(sharp))
-    return Directions(
+    found = Directions(
         V=xp.ascontiguousarray(V @ machine.asarray(turned[:rank], sample.dtype)),
         turn=machine.asarray(np.sqrt(kappa) * turned[rank], sample.dtype),
         sharpness=machine.asarray(np.maximum(sharpness, 0.0), sample.dtype),
         along=V[:0],
         tail=tail,
-        squares=_typical_product(machine, sample[:PAIRS]),
+        squares=0.0,
     )
+    pairs = sample[:PAIRS]
+    return replace(found, squares=_typical_product(machine, pairs @ pairs.T + kappa, pairs @ found.V + found.turn))
 
 
 def find_sparse(machine: Machine, sample: Any, rank: int, kappa: float) -> tuple[Directions, Array]:
@@ -72,12 +74,12 @@ def find_sparse(machine: Machine, sample: Any, rank: int, kappa: float) -> tuple
     places = places if len(places) else np.zeros(1, np.int64)
     place_of = np.full(sample.shape[1], -1, np.int32)
     place_of[places] = np.arange(len(places))
-    found = find(machine, machine.asarray(sample[:, places].toarray()), rank, kappa)
-    products = (sample[:PAIRS] @ sample[:PAIRS].T).toarray()
-    count = len(products)
-    squares = float((products**2).sum() - (np.diagonal(products) ** 2).sum()) / max(1, count * (count - 1))
+    dense = machine.asarray(sample[:, places].toarray())
+    found = find(machine, dense, rank, kappa)
+    products = machine.asarray((sample[:PAIRS] @ sample[:PAIRS].T).toarray()) + kappa
+    squares = _typical_product(machine, products, dense[:PAIRS] @ found.V + found.turn)
     where = machine.asarray(places, np.dtype(np.int32))
-    return replace(found, tail=0.0, squares=float(np.sqrt(max(0.0, squares))), places=where), place_of
+    return replace(found, tail=0.0, squares=squares, places=where), place_of
 
 
 def _orthonormal(machine: Machine, V: Array) -> Array:
@@ -91,12 +93,12 @@ def _orthonormal(machine: Machine, V: Array) -> Array:
     return V
 
 
-def _typical_product(machine: Machine, sample: Array) -> float:
-    """√E[(x·x′)²] over pairs of different rows: √Σλ², without the chance that a sample of one row has."""
-    products: Any = sample @ sample.T
-    count = len(sample)
+def _typical_product(machine: Machine, products: Array, along: Array) -> float:
+    """√Σλ² of the directions that are not followed: the typical product of two different rows, less that of their
+    parts ``along`` those that are. Pairs, since the product of a row with itself says nothing about others."""
+    count = len(products)
     if count < 2:
         return 0.0
-    squares = products * products
+    squares = (products - along @ along.T) ** 2
     total = float(squares.sum(dtype=np.float64)) - float(machine.xp.diagonal(squares).sum(dtype=np.float64))
     return float(np.sqrt(max(0.0, total) / (count * (count - 1))))

@@ -101,17 +101,19 @@ class Host:
             older -= X[stretch.count - len(before) :].T @ before
             model.w[m] = older * rule.decay[-1]
             model.intercept[m] = b
-        return found
+        return found.sum(axis=1)
 
     def rounds(self, stretch: Stretch, directions: Directions, control: Control, step: Step, model: Model) -> Array:
         models, found = len(model.w), np.zeros((len(model.w), stretch.count))
         control.errors, control.checks, control.rounds, control.sweeps_made = 0.0, 0, 0, 0
         at, size, expected = 0, control.rows, None
-        checked_rows = 0
+        checked_rows = ratio_size = 0
         while at < stretch.count and control.stuck < MOST_STUCK:
             rows = slice(at, min(at + self.blocks * size, stretch.count))
             parts = [_Round(stretch, rows, size, directions, step, model, m) for m in range(models)]
-            sweeps, unsettled = _settle(parts, control, self.blocks)
+            sweeps, unsettled = _settle(parts, control, self.blocks, size == ratio_size)
+            if sweeps > 2:
+                ratio_size = size
             control.rounds += 1
             control.sweeps_made += sweeps
             if expected is not None:
@@ -131,7 +133,7 @@ class Host:
                 part.end()
             at, size = rows.stop, control.rows
         control.done = at
-        return found
+        return found.sum(axis=1)
 
 
 class _Rows:
@@ -257,8 +259,9 @@ class _Round:
         self.model.slope[self.m] = self.next_h
 
 
-def _settle(parts: list[_Round], control: Control, blocks: int) -> tuple[int, float]:
-    """Sweeps until another would change too little to be worth it; how many, and how much that is."""
+def _settle(parts: list[_Round], control: Control, blocks: int, known_here: bool) -> tuple[int, float]:
+    """Sweeps until another would change too little to be worth it; how many, and how much that is. ``known_here``: how
+    quickly changes get smaller was measured for blocks of this size."""
     most, before = control.sweeps or MOST_SWEEPS, 0.0
     jumps = parts[0].rule.loss.name in reference.PIECEWISE_LINEAR
     least_ratio, not_chained = (1.0, 1.0) if jumps else (0.05, 0.5)
@@ -268,7 +271,7 @@ def _settle(parts: list[_Round], control: Control, blocks: int) -> tuple[int, fl
         if before > 0:
             control.ratio = max(min(1.0, worst / before), least_ratio, 0.7 * control.ratio)
         unsettled = not_chained * worst * control.ratio if sweep > 1 else 0.0
-        known = sweep > 2 or control.rounds % BETWEEN_RATIOS != 0  # how quickly changes get smaller
+        known = sweep > 2 or (known_here and control.rounds % BETWEEN_RATIOS != 0)
         settled = sweep > 1 and known and not unsettled > control.tolerance
         before = worst if sweep > 1 else 0.0
         if sweep == most or blocks == 1 or (control.sweeps == 0 and settled):
@@ -282,11 +285,20 @@ def _steer(
 ) -> None:  # fmt: skip
     error = spreads = 0.0
     for part, drift in zip(parts, drifts, strict=True):
-        a = part.rule.size[part.begin] * part.h * directions.squares
-        error += a**2 * float(np.mean(drift**2)) * rows_checked / 3
+        pace, sharpness = part.rule.size[part.begin] * part.h, np.asarray(directions.sharpness, np.float64)
+        spreading = directions.squares**2 / 3 + float(sharpness**2 @ part_left(2 * pace * rows_checked * sharpness))
+        error += pace**2 * float(np.mean(drift**2)) * rows_checked * spreading
         spreads += part.spread**2
     error = max(float(np.sqrt(error / spreads)), 0.5 * unsettled) if spreads > 0 else 1.0
     steer(control, error if error <= 1.0 else 1.0)
+
+
+def part_left(x: Array) -> Array:
+    """∫ t² e^{−x (1 − t)} dt from 0 to 1: what is left at the end of a round of the squares of errors that grow with
+    the rows before them and fade with those after."""
+    small, large = np.minimum(x, 0.5), np.maximum(x, 0.5)
+    series = 1 / 3 - small * (1 / 12 - small * (1 / 60 - small / 360))
+    return np.where(x < 0.5, series, (1 - 2 / large * (1 - (1 - np.exp(-large)) / large)) / large)
 
 
 def steer(control: Control, error: float) -> None:

@@ -81,8 +81,8 @@ class Model:
 class Directions:
     """The sharpest directions of the data, the intercept counted as a feature that is √κ in every row: V (features ×
     rank) and ``turn`` = √κ × what they have of that feature, λ, and their products with the rows of ``Stretch.X``, the
-    intercept's part included. ``tail`` is the mean λ of all others, ``squares`` the root of the sum of all λ²: the
-    typical product of two rows."""
+    intercept's part included. ``tail`` is the mean λ of all others, ``squares`` the root of the sum of their λ²: the
+    typical product of two rows outside of V."""
 
     V: Array
     turn: Array
@@ -120,8 +120,8 @@ class Control:
 
 
 class Machine(Protocol):
-    """``xp`` is the module of its arrays. Both kernels change the model in place and return the loss of every row
-    before its step, models × rows."""
+    """``xp`` is the module of its arrays. Both kernels change the model in place and return, by model, the sum of the
+    losses of rows before their steps."""
 
     xp: Any
     name: str

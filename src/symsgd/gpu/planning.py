@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 # as in kernels/exact.cu
 EXACT_THREADS = 256
-TILE, TILE_SLOTS, BLOCK_SLOTS, FACTS = 32, 3, 4, 6
+TILE, TILE_SLOTS, BLOCK_SLOTS, FACTS = 32, 4, 4, 6
 # as in kernels/rounds.cu
 ROUNDS_THREADS = 512
 MOST_ROWS, SUMS = 32, 6
@@ -32,12 +33,13 @@ class ExactPlan:
 
 @dataclass(frozen=True)
 class RoundsPlan:
-    """Of rounds: the most rows of a block, rows that there is room for in shared memory, and its bytes."""
+    """Of rounds: the most rows of a block, rows that there is room for in shared memory, its bytes, and its parts."""
 
     most_rows: int
     staged: bool
     slots: int
     shared: int
+    parts: dict[str, int]
 
 
 def plan_exact(n_features: int, n_models: int, itemsize: int, processors: int, shared: int, block: int) -> ExactPlan:
@@ -80,6 +82,7 @@ def gram_rows(n_features: int, n_models: int, itemsize: int, processors: int, sh
     )
 
 
+@functools.cache
 def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared: int) -> RoundsPlan:
     """The largest blocks whose rows fit into shared memory; where not even four do, rows are read where they are.
     No features stand for sparse rows; ``rank`` has the intercept's direction in it.
@@ -89,29 +92,47 @@ def plan_rounds(n_features: int, n_models: int, rank: int, itemsize: int, shared
     ValueError : the weights themselves do not fit
     """
 
-    def rounded(count: int) -> int:
-        return _multiple_of_4(count)
+    row, most = itemsize * _multiple_of_4(n_features), MOST_ROWS
 
-    m, stride = n_models, rounded(n_features)
-    numbers = (
-        rounded(m * stride) + rounded(MOST_ROWS * (rank | 1)) + MOST_ROWS * MOST_ROWS + 7 * m * MOST_ROWS
-        + 4 * rounded(m * rank) + rounded(m * SUMS) + 4 * rounded(m) + 8
-        + 2 * rounded(rank) + 2 * rounded(m * 8 // itemsize) + ROUNDS_THREADS + m * FACTS * MOST_ROWS
-    )  # fmt: skip
-    fixed = itemsize * numbers
-    if fixed > shared:
+    def beside(rows: int) -> tuple[dict[str, int], int]:
+        return parts_of_rounds(n_features, n_models, rank, itemsize, rows)
+
+    if n_features and beside(4)[1] + 4 * row <= shared:
+        while beside(most)[1] + most * row > shared:
+            most -= 1
+        parts, used = beside(most)
+        slots = min(2 * MOST_ROWS, (shared - used) // row)
+        return RoundsPlan(most, True, slots, used + slots * row, parts)
+    parts, used = beside(most)  # rows stay where they are
+    if used > shared:
         raise ValueError(
-            f"{n_models} model(s) of {n_features} features need {fixed} bytes of shared memory, and there are {shared}"
+            f"{n_models} model(s) of {n_features} features need {used} bytes of shared memory, and there are {shared}"
         )
-    if n_features == 0:  # sparse rows and their weights stay where they are
-        return RoundsPlan(MOST_ROWS, False, 0, fixed)
-    slots = min(2 * MOST_ROWS, (shared - fixed) // (itemsize * stride))
-    rows = min(MOST_ROWS, slots if slots < 8 else slots // 8 * 8)
-    if rows < 4:
-        return RoundsPlan(MOST_ROWS, False, 0, fixed)
-    return RoundsPlan(rows, True, slots, fixed + itemsize * slots * stride)
+    return RoundsPlan(most, False, 0, used, parts)
 
 
+def parts_of_rounds(n_features: int, n_models: int, rank: int, itemsize: int, rows: int) -> tuple[dict[str, int], int]:
+    """Where the parts of the shared memory begin, in numbers (``Parts`` of kernels/spans.cuh), for blocks of at most so
+    many rows; and the bytes of all of them but the rows themselves, which are last."""
+    m, double = n_models, 8 // itemsize
+    sizes = {
+        "q": rows * (rank | 1), "gram": rows * rows,
+        **dict.fromkeys(("steps", "faded", "margins", "before", "products", "expected"), m * MOST_ROWS),
+        "expected_next": 0 if n_features else m * MOST_ROWS, "sharpness": rank, "turn": rank,
+        **dict.fromkeys(("start", "end", "rate", "back"), m * rank), "sums": m * SUMS,
+        **dict.fromkeys(("drift", "slope", "next_slope", "pace"), m), "intercept": m * double, "losses": m * double,
+        "facts": m * FACTS * MOST_ROWS, "scale": 0 if n_features else m * double,
+        "weights": m * _multiple_of_4(n_features), "scratch": ROUNDS_THREADS if n_features else 0,
+        "ahead": double, "rest": double,
+    }  # fmt: skip
+    at, parts = 0, {}
+    for name, size in sizes.items():
+        parts[name] = at
+        at += _multiple_of_4(size)
+    return {**parts, "rows": at}, itemsize * at
+
+
+@functools.cache
 def models_at_once(n_models: int, n_features: int, rank: int, itemsize: int, processors: int, shared: int) -> int:
     """How many models one launch can train."""
     most = min(n_models, max(1, processors // 4))

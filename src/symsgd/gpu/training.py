@@ -269,7 +269,7 @@ class Training:
         grams = self._products_ahead(piece, parts, n, keeps)
         for (begin, end), gram in zip(parts, grams, strict=True):
             stretch = self._stretch_of(piece, sizes, decay, begin, end)
-            losses += machine.exact(stretch, gram, self.step, self.model).sum(axis=1, dtype=np.float64)
+            losses += machine.exact(stretch, gram, self.step, self.model)
         return losses
 
     def _stretch_of(self, piece: Piece, sizes: Array, decay: Array, begin: int, end: int) -> Stretch:
@@ -334,8 +334,7 @@ class Training:
                 continue
             end = self._stretches(decay, count, begin)[0][1]
             stretch = self._stretch_of(piece, sizes, decay, begin, end)
-            values = machine.rounds(stretch, found, control, self.step, self.model)
-            losses += values[:, : control.done].sum(axis=1, dtype=np.float64)
+            losses += machine.rounds(stretch, found, control, self.step, self.model)
             if control.checks:
                 sums.error = max(0.0, sums.error) + control.errors
             sums.checks += control.checks

@@ -74,7 +74,8 @@ __device__ inline void receive(const Word* from, long long stride, int count, un
     for (int i = 0; i < most; ++i) values[i] = i < count ? number_of(got[i]) : Real(0);
 }
 
-__device__ inline Real sum_of_warp(Real value) {
+template <class T>
+__device__ inline T sum_of_warp(T value) {
     for (int offset = warp_size / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(all_lanes, value, offset);
     return value;
 }

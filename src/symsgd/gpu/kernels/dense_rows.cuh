@@ -8,9 +8,23 @@ struct Vector16 {
 };
 
 // x·w by one warp
-__device__ inline Real dot(const Real* x, const Real* w, int count) {
+__device__ inline Real dot(const Real* x, const Real* w, int count, bool aligned) {
     Real sum = 0;
-    for (int i = lane_id(); i < count; i += warp_size) sum += x[i] * w[i];
+    if (aligned) {
+        const auto* a = reinterpret_cast<const float4*>(x);
+        const auto* b = reinterpret_cast<const float4*>(w);
+        const int pieces = count / Vector16::numbers;
+#pragma unroll 4
+        for (int i = lane_id(); i < pieces; i += warp_size) {
+            const float4 raw_p = a[i], raw_q = b[i];
+            const auto& p = reinterpret_cast<const Vector16&>(raw_p);
+            const auto& q = reinterpret_cast<const Vector16&>(raw_q);
+#pragma unroll
+            for (int k = 0; k < Vector16::numbers; ++k) sum += p.at[k] * q.at[k];
+        }
+    } else {
+        for (int i = lane_id(); i < count; i += warp_size) sum += x[i] * w[i];
+    }
     return sum_of_warp(sum);
 }
 
@@ -18,15 +32,11 @@ class Rows {
 public:
     static constexpr bool sees_next = false;  // rows of the next round come when those of this one have moved the weights
 
-    __device__ Rows(const Pass& pass, Real*& memory) : pass_(pass) {
-        stride_ = (pass.features + 3) / 4 * 4;
-        weights_ = carve(memory, pass.models * stride_);
-        scratch_ = carve(memory, blockDim.x);
-        ahead_.barrier = reinterpret_cast<unsigned long long*>(carve(memory, 4));
-        rest_.barrier = reinterpret_cast<unsigned long long*>(carve(memory, 4));
-        rows_ = carve(memory, pass.slots * stride_);
+    __device__ explicit Rows(const Pass& pass) : pass_(pass) {
+        ahead_.barrier = pass.parts.ahead;
+        rest_.barrier = pass.parts.rest;
         for (int i = threadIdx.x; i < pass.models * pass.features; i += blockDim.x)
-            weights_[i / pass.features * stride_ + i % pass.features] = pass.w[i];
+            pass_.parts.weights[i / pass.features * stride() + i % pass.features] = pass.w[i];
         ahead_.begin();
         rest_.begin();
     }
@@ -58,17 +68,13 @@ public:
         if (in_pieces()) rest_.wait();
     }
 
-    // x·w of the rows that are here, for every model. Called by all threads.
+    // x·w of the rows that are here, for every model.
     __device__ void multiply(Real* products, const Span& span) const {
         const int warps = blockDim.x / warp_size;
         for (int m = 0; m < pass_.models; ++m) {
-            const Real* w = weights_ + m * stride_;
-            if (pass_.aligned) {
-                multiply_by_features(products + m * most_rows, span, w);
-                continue;
-            }
+            const Real* w = pass_.parts.weights + m * stride();
             for (int i = warp_id(); i < span.mine; i += warps) {
-                const Real sum = dot(row(span, i), w, pass_.features);
+                const Real sum = dot(row(span, i), w, pass_.features, pass_.aligned);
                 if (lane_id() == 0) products[m * most_rows + i] = sum;
             }
         }
@@ -130,12 +136,12 @@ public:
                     const Real* directions = pass_.directions + static_cast<long long>(begin + f) * rank;
                     for (int k = group; k < rank; k += groups) sum -= directions[k] * (end[k] + back[k]);
                 }
-                scratch_[thread] = sum;
+                pass_.parts.scratch[thread] = sum;
                 __syncthreads();
                 if (has && group == 0) {
 #pragma unroll 8
-                    for (int g = 1; g < groups; ++g) sum += scratch_[g * width + f];
-                    const Real w = kept(pass_, span, m) * (weights_[m * stride_ + begin + f] - sum);
+                    for (int g = 1; g < groups; ++g) sum += pass_.parts.scratch[g * width + f];
+                    const Real w = kept(pass_, span, m) * (pass_.parts.weights[m * stride() + begin + f] - sum);
                     ::send(pass_.weights + (static_cast<long long>(m) * pass_.features + begin + f) * words, w,
                            movement.message);
                 }
@@ -153,7 +159,7 @@ public:
 #pragma unroll
             for (int k = 0; k < batch; ++k) {
                 const int at = i + k * threads;
-                if (at < all) weights_[at / pass_.features * stride_ + at % pass_.features] = values[k];
+                if (at < all) pass_.parts.weights[at / pass_.features * stride() + at % pass_.features] = values[k];
             }
         }
         __syncthreads();
@@ -162,10 +168,11 @@ public:
     // Called by one block.
     __device__ void write_back() const {
         for (int i = threadIdx.x; i < pass_.models * pass_.features; i += blockDim.x)
-            pass_.w[i] = weights_[i / pass_.features * stride_ + i % pass_.features];
+            pass_.w[i] = pass_.parts.weights[i / pass_.features * stride() + i % pass_.features];
     }
 
 private:
+    __device__ int stride() const { return (pass_.features + 3) / 4 * 4; }
     __device__ bool in_pieces() const { return pass_.staged && pass_.aligned; }
 
     __device__ const Real* row(const Span& span, int i) const {
@@ -173,47 +180,10 @@ private:
         return pass_.X + static_cast<long long>(pass_.rows[span.first + i]) * pass_.stride;
     }
 
-    // A warp has some of the features, of all rows, so that weights are read once. Its lanes have a sum for each row,
-    // and hand each other halves of them until each lane has all of one row.
-    __device__ void multiply_by_features(Real* products, const Span& span, const Real* w) const {
-        const int pieces = pass_.features / Vector16::numbers, lane = lane_id();
-        Real sums[most_rows] = {};
-        for (int i = threadIdx.x; i < pieces; i += blockDim.x) {
-            const float4 raw_w = reinterpret_cast<const float4*>(w)[i];
-            const auto& q = reinterpret_cast<const Vector16&>(raw_w);
-#pragma unroll
-            for (int r = 0; r < most_rows; ++r) {
-                if (r >= span.mine) continue;
-                const float4 raw_x = reinterpret_cast<const float4*>(row(span, r))[i];
-                const auto& p = reinterpret_cast<const Vector16&>(raw_x);
-#pragma unroll
-                for (int k = 0; k < Vector16::numbers; ++k) sums[r] += p.at[k] * q.at[k];
-            }
-        }
-        static_assert(most_rows == warp_size, "a lane for every row");
-#pragma unroll
-        for (int half = warp_size / 2; half > 0; half /= 2) {
-            const bool upper = lane & half;
-#pragma unroll
-            for (int r = 0; r < half; ++r) {
-                const Real given = upper ? sums[r] : sums[r + half];
-                sums[r] = (upper ? sums[r + half] : sums[r]) + __shfl_xor_sync(all_lanes, given, half);
-            }
-        }
-        scratch_[threadIdx.x] = sums[0];
-        __syncthreads();
-        if (threadIdx.x < span.mine) {
-            Real sum = 0;
-            for (int from = threadIdx.x; from < blockDim.x; from += warp_size) sum += scratch_[from];
-            products[threadIdx.x] = sum;
-        }
-        __syncthreads();
-    }
-
     // Rows go round in shared memory: those of the next round follow, as far as there is room.
     __device__ Real* slot(const Span& span, int i) const {
         const int at = span.slot + i;
-        return rows_ + (at < pass_.slots ? at : at - pass_.slots) * stride_;
+        return pass_.parts.rows + (at < pass_.slots ? at : at - pass_.slots) * stride();
     }
 
     __device__ void copy_rows(const RowCopies& copies, const Span& span, int from, int to) const {
@@ -225,6 +195,4 @@ private:
 
     const Pass& pass_;
     RowCopies ahead_, rest_;
-    Real *weights_, *scratch_, *rows_;
-    int stride_;
 };

@@ -36,11 +36,6 @@ __device__ inline void add_atomically(long long* at, long long amount) {
 }
 __device__ inline long long nearest(double value) { return __double2ll_rn(value); }
 
-// A barrier of all warps of a block but the first.
-__device__ inline void meet_helpers() {
-    asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x - 32) : "memory");
-}
-
 __device__ inline void fetch_ahead(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 // From global to shared memory, under way until `wait_for_copies`: 16 bytes, or one number.

@@ -21,7 +21,7 @@ constexpr int block_rows = BLOCK;
 constexpr int tile = warp_size;
 constexpr int tiles = block_rows / tile;
 constexpr int reach = 2 * block_rows;  // rows that a row's products are with: its own block and the next
-constexpr int tile_slots = 3;          // of products: the tile being added, the one after it, and one under way
+constexpr int tile_slots = 4;          // of products: the tile being added, the two after it, and one under way
 constexpr int block_slots = 4;         // of what is kept a block
 constexpr int chunk = 8;               // steps whose products are fetched at a time
 
@@ -44,7 +44,7 @@ struct Pass {
     Real* v;               // models × features
     double* intercept;     // models
     Real* steps;           // models × count: the e of every row
-    Real* losses;          // models × count
+    double* losses;        // models: their sum
     Real* partial;         // block_slots × models × workers × block_rows
     unsigned* chained;     // models: blocks that the chain has done
     unsigned* worked;      // block_slots × models: how often workers have delivered predictions there
@@ -210,18 +210,15 @@ struct Chain {
         }
     }
 
-    __device__ void note_losses(int at, int lane) {
-        const int position = at * tile + lane;
-        if (position >= pass.count) return;
-        const Real y = facts[at % 3].target[lane];
-        pass.losses[static_cast<long long>(model) * pass.count + position] =
-            loss_value(margins[(at % 2) * tile + lane], y, pass.epsilon);
+    __device__ double loss_of(int at, int lane) const {
+        if (at * tile + lane >= pass.count) return 0.0;
+        return loss_value(margins[(at % 2) * tile + lane], facts[at % 3].target[lane], pass.epsilon);
     }
 
     __device__ void run() {
         const int helper = threadIdx.x - warp_size, helpers = blockDim.x - warp_size;
         const bool leads = warp_id() == 0, last_warp = warp_id() == static_cast<int>(blockDim.x) / warp_size - 1;
-        double intercept = pass.intercept[model];
+        double intercept = pass.intercept[model], lost = 0;
         Real next = 0;
         for (int i = threadIdx.x; i < block_slots * block_rows; i += blockDim.x) added[i] = Real(0);
         if (!leads) {
@@ -246,12 +243,11 @@ struct Chain {
                     }
                 }
             } else {
-                // the facts of tile at + 1 are in use beside these, those of at − 1 no more once its losses are noted
+                // the facts of tile at + 1 are in use beside these, those of at − 1 no more once its losses are summed
                 if (at > 0) {
                     add_later(at - 1, helper, helpers);
-                    if (last_warp) note_losses(at - 1, lane_id());
+                    if (last_warp) lost += loss_of(at - 1, lane_id());
                 }
-                meet_helpers();
                 fetch_products(at + 2, helper, helpers);
                 if (last_warp) fetch_facts(at + 2, lane_id());
                 if ((at + 1) % tiles == 0) collect(at / tiles + 1, helper, helpers);
@@ -259,7 +255,10 @@ struct Chain {
             }
             __syncthreads();
         }
-        if (last_warp) note_losses(n_tiles - 1, lane_id());
+        if (last_warp) {
+            lost = sum_of_warp(lost + loss_of(n_tiles - 1, lane_id()));
+            if (lane_id() == 0) pass.losses[model] = lost;
+        }
         if (threadIdx.x == 0) pass.intercept[model] = intercept;
     }
 };

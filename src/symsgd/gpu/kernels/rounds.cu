@@ -14,57 +14,20 @@
 // How far the predictions of the next rows are from what this round says about them is measured now and then, and
 // decides how many rows the next rounds have. All blocks of threads come to the same decisions by themselves.
 
-struct Facts {
-    Real target[most_rows], weight[most_rows], size[most_rows], decay[most_rows], after[most_rows], moves[most_rows];
-};
-
-// By model, in shared memory.
-struct Shared {
-    Real *q, *gram, *steps, *faded, *margins, *before, *products, *expected, *expected_next;
-    Real *sharpness, *turn, *start, *end, *rate, *back, *sums, *drift, *slope, *next_slope, *pace;
-    double* intercept;
-    Facts* facts;
-};
-
 class Rounds {
 public:
-    __device__ Rounds(const Pass& pass, Real* memory) : pass_(pass), span_(0, 1, 0), rows_(pass, memory) {
+    __device__ explicit Rounds(const Pass& pass)
+        : pass_(pass), shared_(pass.parts), span_(0, 1, 0), rows_(pass), control_(*pass.control) {
         const int m = pass.models, threads = blockDim.x;
-        rank_ = pass.rank;
-        columns_ = rank_ + n_sums;
-        width_ = columns_ + rank_;
-        q_stride_ = rank_ | 1;  // odd: rows begin in different banks
-        control_ = *pass.control;
         control_.errors = 0;
         control_.checks = control_.rounds = control_.sweeps_made = 0;
-        shared_.q = carve(memory, most_rows * q_stride_);
-        shared_.gram = carve(memory, most_rows * most_rows);
-        shared_.steps = carve(memory, m * most_rows);
-        shared_.faded = carve(memory, m * most_rows);
-        shared_.margins = carve(memory, m * most_rows);
-        shared_.before = carve(memory, m * most_rows);
-        shared_.products = carve(memory, m * most_rows);
-        shared_.expected = carve(memory, m * most_rows);
-        shared_.expected_next = Rows::sees_next ? carve(memory, m * most_rows) : nullptr;
-        shared_.sharpness = carve(memory, rank_);
-        shared_.turn = carve(memory, rank_);
-        shared_.start = carve(memory, m * rank_);
-        shared_.end = carve(memory, m * rank_);
-        shared_.rate = carve(memory, m * rank_);
-        shared_.back = carve(memory, m * rank_);
-        shared_.sums = carve(memory, m * n_sums);
-        shared_.drift = carve(memory, m);
-        shared_.slope = carve(memory, m);
-        shared_.next_slope = carve(memory, m);
-        shared_.pace = carve(memory, m);
-        shared_.intercept = reinterpret_cast<double*>(carve(memory, m * static_cast<int>(sizeof(double) / sizeof(Real))));
-        shared_.facts = reinterpret_cast<Facts*>(carve(memory, m * static_cast<int>(sizeof(Facts) / sizeof(Real))));
         for (int i = threadIdx.x; i < m; i += threads) {
             shared_.slope[i] = shared_.next_slope[i] = pass.slope[i];
             shared_.intercept[i] = pass.intercept[i];
+            shared_.losses[i] = 0;
         }
         for (int i = threadIdx.x; i < m * most_rows; i += threads) shared_.margins[i] = Real(0);
-        for (int i = threadIdx.x; i < rank_; i += threads) {
+        for (int i = threadIdx.x; i < rank(); i += threads) {
             shared_.sharpness[i] = pass.sharpness[i];
             shared_.turn[i] = pass.turn[i];
         }
@@ -81,20 +44,20 @@ public:
             Span next = rows_.look_ahead(span_);
             bring_nearer(next);
             rows_.multiply(shared_.products, span_);
-            const bool due = control_.adapts && control_.since >= control_.between;
+            const bool due = pass_.adapts && control_.since >= control_.between;
             if (Rows::sees_next && due) rows_.multiply(shared_.expected_next, next);
             __syncthreads();
             if (checked) measure_drift();
             control_.sweeps_made += sweep_until_settled(checked);
             control_.rounds += 1;
-            if (control_.adapts && (checked || unsettled_ > 2 * control_.tolerance)) steer(checked);
+            if (pass_.adapts && (checked || unsettled_ > 2 * pass_.tolerance)) steer(checked);
             rows_.wait_ahead();
             if (next.size != control_.rows) next = Span(next.begin, control_.rows, pass_.count);
-            checked = (due || !Rows::sees_next) && control_.adapts && control_.since >= control_.between &&
+            checked = (due || !Rows::sees_next) && pass_.adapts && control_.since >= control_.between &&
                       span_.size == next.size && next.count > 0;
             control_.since = checked ? 0 : control_.since + 1;
             rows_checked_ = span_.count;
-            note_losses();
+            add_losses();
             const Movement movement{shared_.faded, shared_.end, shared_.back, static_cast<unsigned>(control_.rounds)};
             rows_.send(span_, movement);
             __syncthreads();
@@ -103,12 +66,14 @@ public:
             finish_preparing(next);
             if (checked) expect(next);
             for (int m = threadIdx.x; m < pass_.models; m += blockDim.x)
-                shared_.intercept[m] += static_cast<double>(dot_of(shared_.turn, shared_.end + m * rank_));
+                shared_.intercept[m] += static_cast<double>(dot_of(shared_.turn, shared_.end + m * rank()));
             set_rates(next);
             rows_.receive_weights(movement.message);
             span_ = next;
         }
         __syncthreads();
+        for (int m = threadIdx.x; m < pass_.models; m += blockDim.x)
+            pass_.losses[m * gridDim.x + blockIdx.x] = shared_.losses[m];
         if (blockIdx.x > 0) return;
         control_.done = span_.begin;
         if (threadIdx.x == 0) *pass_.control = control_;
@@ -120,6 +85,11 @@ public:
     }
 
 private:
+    __device__ int rank() const { return pass_.rank; }
+    __device__ int columns() const { return rank() + n_sums; }  // that are chained
+    __device__ int width() const { return columns() + rank(); }
+    __device__ int q_stride() const { return rank() | 1; }  // odd: rows begin in different banks
+
     // What the next round asks for first, if blocks keep their size.
     __device__ void bring_nearer(const Span& next) const {
         if (threadIdx.x != blockDim.x - 1 || next.mine == 0) return;
@@ -135,8 +105,8 @@ private:
         rows_.prepare(span);
         for (int r = warp_id(); r < span.mine; r += warps) {
             const long long row = pass_.rows[span.first + r];
-            for (int k = lane_id(); k < rank_; k += warp_size)
-                copy_one(shared_.q + r * q_stride_ + k, pass_.along + row * rank_ + k);
+            for (int k = lane_id(); k < rank(); k += warp_size)
+                copy_one(shared_.q + r * q_stride() + k, pass_.along + row * rank() + k);
         }
         commit_copies();
         read_facts(span);
@@ -152,7 +122,7 @@ private:
             const int a = i / others, b = i % others, of_first = others - a;
             if (b >= of_first && a == of_first) continue;  // the row in the middle is its own other
             const int one = b < of_first ? a : of_first, other = one + 1 + (b < of_first ? b : b - of_first);
-            shared_.gram[one * most_rows + other] = dot_of(shared_.q + one * q_stride_, shared_.q + other * q_stride_);
+            shared_.gram[one * pass_.most_rows + other] = dot_of(shared_.q + one * q_stride(), shared_.q + other * q_stride());
         }
     }
 
@@ -182,8 +152,8 @@ private:
 
     // a h λ of a block of rows, for every direction
     __device__ void set_rates(const Span& span) {
-        for (int i = threadIdx.x; i < pass_.models * rank_; i += blockDim.x) {
-            const int m = i / rank_, k = i % rank_;
+        for (int i = threadIdx.x; i < pass_.models * rank(); i += blockDim.x) {
+            const int m = i / rank(), k = i % rank();
             const Real a = span.size * shared_.pace[m], h = shared_.next_slope[m];
             if (k == 0) shared_.slope[m] = h;
             shared_.rate[i] = a * h * shared_.sharpness[k];
@@ -198,8 +168,8 @@ private:
         __syncthreads();
         for (int i = threadIdx.x; i < pass_.models * next.mine; i += blockDim.x) {
             const int m = i / next.mine, r = i % next.mine;
-            const Real* end = shared_.end + m * rank_;
-            const Real along = dot_of(shared_.q + r * q_stride_, end) - dot_of(shared_.turn, end);  // without intercept
+            const Real* end = shared_.end + m * rank();
+            const Real along = dot_of(shared_.q + r * q_stride(), end) - dot_of(shared_.turn, end);  // without intercept
             const Real* products = Rows::sees_next ? shared_.expected_next : shared_.expected;
             shared_.expected[m * most_rows + r] = (products[m * most_rows + r] + along) * kept(pass_, span_, m);
         }
@@ -220,18 +190,18 @@ private:
     // A column is a number that every block tells of a sweep: of each model its movement along the directions, that of
     // the intercept, the sums, and the movement along the directions with what fades of it.
     __device__ Word* told(int column, int block) const {
-        const long long line = static_cast<long long>(message_ % 2) * pass_.models * width_ + column;
+        const long long line = static_cast<long long>(message_ % 2) * pass_.models * width() + column;
         return pass_.told + (line * gridDim.x + block) * words;
     }
     // What is answered to a block, in a place of its own: many waiting at one are in each other's way. First where the
     // chain ends, for every column, then where the block starts.
     __device__ Word* answer(int block, int i) const {
         const long long line = static_cast<long long>(message_ % 2) * gridDim.x + block;
-        return pass_.answers + (line * pass_.models * (width_ + rank_) + i) * words;
+        return pass_.answers + (line * pass_.models * (width() + rank()) + i) * words;
     }
 
     __device__ int sweep_until_settled(bool checked) {
-        const int most = control_.sweeps > 0 ? control_.sweeps : most_sweeps, warps = blockDim.x / warp_size;
+        const int most = pass_.sweeps > 0 ? pass_.sweeps : most_sweeps, warps = blockDim.x / warp_size;
         Real before = 0;
         for (int sweep = 1;; ++sweep) {
             ++message_;
@@ -240,6 +210,7 @@ private:
             for (int m = warp_id(); m < pass_.models; m += warps) go(m);
             __syncthreads();
             send_sweep(sweep > 1, checked);
+            __syncthreads();
             chain();
             Real square = 0;
             for (int m = 0; m < pass_.models; ++m) {
@@ -255,12 +226,14 @@ private:
             if (before > Real(0)) {
                 const Real ratio = max(min(Real(1), worst * inverse(before)), least_ratio);
                 control_.ratio = static_cast<float>(max(ratio, Real(0.7) * control_.ratio));
+                ratio_size_ = span_.size;
             }
             unsettled_ = sweep > 1 ? static_cast<float>(not_chained * worst) * control_.ratio : 0.0f;
-            const bool known = sweep > 2 || control_.rounds % between_ratios != 0;  // what the ratio is
-            const bool settled = sweep > 1 && known && !(unsettled_ > control_.tolerance);
+            // what the ratio is: of blocks of this size, and not long ago
+            const bool known = sweep > 2 || (span_.size == ratio_size_ && control_.rounds % between_ratios != 0);
+            const bool settled = sweep > 1 && known && !(unsettled_ > pass_.tolerance);
             before = sweep > 1 ? worst : Real(0);
-            if (sweep >= most || gridDim.x == 1 || (control_.sweeps == 0 && settled)) return sweep;
+            if (sweep >= most || gridDim.x == 1 || (pass_.sweeps == 0 && settled)) return sweep;
         }
     }
 
@@ -276,10 +249,10 @@ private:
     __device__ Real dot_of(const Real* a, const Real* b) const {
         Real sums[4] = {};
         int k = 0;
-        for (; k + 4 <= rank_; k += 4)
+        for (; k + 4 <= rank(); k += 4)
 #pragma unroll
             for (int i = 0; i < 4; ++i) sums[i] += a[k + i] * b[k + i];
-        for (; k < rank_; ++k) sums[0] += a[k] * b[k];
+        for (; k < rank(); ++k) sums[0] += a[k] * b[k];
         return (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
 
@@ -291,9 +264,9 @@ private:
             if (r >= span_.mine) continue;
             Real sum = 0, intercept = 0;
             if (again) {
-                for (int k = lane; k < rank_; k += warp_size) {
-                    const Real start = shared_.start[m * rank_ + k];
-                    sum += shared_.q[r * q_stride_ + k] * start;
+                for (int k = lane; k < rank(); k += warp_size) {
+                    const Real start = shared_.start[m * rank() + k];
+                    sum += shared_.q[r * q_stride() + k] * start;
                     intercept += shared_.turn[k] * start;
                 }
                 sum = sum_of_warp(sum);
@@ -319,11 +292,12 @@ private:
         Real my_z = z, my_e = 0;
         // of the products of q, those with the intercept are not what L2 decays
         const Real undone = decay * pass_.kappa;
-        Real next = decay * shared_.gram[lane] + (own.moves[0] - undone);
+        const Real* gram = shared_.gram + min(lane, pass_.most_rows - 1);
+        Real next = decay * gram[0] + (own.moves[0] - undone);
         for (int i = 0; i < span_.mine; ++i) {
             const Real h = next;
-            const int following = min(i + 1, most_rows - 1);
-            next = decay * shared_.gram[following * most_rows + lane] + (own.moves[following] - undone);
+            const int following = min(i + 1, pass_.most_rows - 1);
+            next = decay * gram[following * pass_.most_rows] + (own.moves[following] - undone);
             const Real e = scale * gradient(z, y, pass_.epsilon) * after;
             const Real e_i = __shfl_sync(all_lanes, e, i);
             if (lane == i) {
@@ -343,27 +317,27 @@ private:
 
     // What the other blocks need to know of this one's rows.
     __device__ void send_sweep(bool again, bool checked) {
-        for (int i = threadIdx.x; i < pass_.models * (rank_ + rank_); i += blockDim.x) {
-            const int m = i / (rank_ + rank_), k = i % (rank_ + rank_);
-            const Real* start = shared_.start + m * rank_;
-            if (k < rank_) {
+        for (int i = threadIdx.x; i < pass_.models * (rank() + rank()); i += blockDim.x) {
+            const int m = i / (rank() + rank()), k = i % (rank() + rank());
+            const Real* start = shared_.start + m * rank();
+            if (k < rank()) {
                 Real moved = 0, lean = 0;
                 const Real* e = shared_.steps + m * most_rows;
                 const Facts& own = shared_.facts[m];
 #pragma unroll 4
                 for (int r = 0; r < span_.mine; ++r) {
-                    moved -= e[r] * shared_.q[r * q_stride_ + k];
+                    moved -= e[r] * shared_.q[r * q_stride() + k];
                     lean += e[r] * (pass_.kappa - own.moves[r]) - pass_.kappa * pass_.pull * own.size[r];
                 }
                 if (pass_.kappa > Real(0)) moved += shared_.turn[k] * lean * inverse(pass_.kappa);
-                const Real keep = exponential(-shared_.rate[m * rank_ + k]);
-                send(told(m * width_ + k, blockIdx.x), moved + (Real(1) - keep) * start[k], message_);
+                const Real keep = exponential(-shared_.rate[m * rank() + k]);
+                send(told(m * width() + k, blockIdx.x), moved + (Real(1) - keep) * start[k], message_);
             } else {
                 Real sum = 0;
                 const Real* e = shared_.faded + m * most_rows;
 #pragma unroll 4
-                for (int r = 0; r < span_.mine; ++r) sum += e[r] * shared_.q[r * q_stride_ + k - rank_];
-                send(told(m * width_ + columns_ + k - rank_, blockIdx.x), sum, message_);
+                for (int r = 0; r < span_.mine; ++r) sum += e[r] * shared_.q[r * q_stride() + k - rank()];
+                send(told(m * width() + columns() + k - rank(), blockIdx.x), sum, message_);
             }
         }
         const int warps = blockDim.x / warp_size, lane = lane_id();
@@ -386,36 +360,36 @@ private:
             if (lane == 0)
 #pragma unroll
                 for (int s = 0; s < n_sums; ++s)
-                    send(told(m * width_ + rank_ + s, blockIdx.x), sums[s], message_);
+                    send(told(m * width() + rank() + s, blockIdx.x), sums[s], message_);
         }
     }
 
     // Where this block starts, where the last one ends, as the chain of all blocks says; and the sums over all blocks.
     // Every column is chained by one warp, somewhere.
     __device__ void chain() {
-        const int all = pass_.models * width_, warps = blockDim.x / warp_size;
+        const int all = pass_.models * width(), warps = blockDim.x / warp_size;
         for (int column = static_cast<int>(blockIdx.x) + gridDim.x * warp_id(); column < all; column += gridDim.x * warps)
             chain_column(column);
-        for (int i = threadIdx.x; i < all + pass_.models * rank_; i += blockDim.x) {
+        for (int i = threadIdx.x; i < all + pass_.models * rank(); i += blockDim.x) {
             Real value[1];
             receive(answer(blockIdx.x, i), 0, 1, message_, value);
-            const int m = i / width_, k = i % width_;
+            const int m = i / width(), k = i % width();
             if (i >= all)
                 shared_.start[i - all] = value[0];
-            else if (k < rank_)
-                shared_.end[m * rank_ + k] = value[0];
-            else if (k < columns_)
-                shared_.sums[m * n_sums + k - rank_] = value[0];
+            else if (k < rank())
+                shared_.end[m * rank() + k] = value[0];
+            else if (k < columns())
+                shared_.sums[m * n_sums + k - rank()] = value[0];
             else
-                shared_.back[m * rank_ + k - columns_] = value[0];
+                shared_.back[m * rank() + k - columns()] = value[0];
         }
         __syncthreads();
     }
 
     __device__ void chain_column(int column) {
-        const int m = column / width_, k = column % width_, blocks = gridDim.x, lane = lane_id();
+        const int m = column / width(), k = column % width(), blocks = gridDim.x, lane = lane_id();
         const int used = (span_.count + span_.size - 1) / span_.size;  // blocks that have rows
-        const Real rate = k < rank_ ? shared_.rate[m * rank_ + k] : Real(0), keep = exponential(-rate);
+        const Real rate = k < rank() ? shared_.rate[m * rank() + k] : Real(0), keep = exponential(-rate);
         const int length = (blocks + warp_size - 1) / warp_size, from = lane * length;
         Real values[most_length], sum = 0, factor = 1;
         receive(told(column, from), words, min(max(0, blocks - from), length), message_, values);
@@ -438,22 +412,35 @@ private:
         const Real end = __shfl_sync(all_lanes, before, warp_size - 1);
         Real start = __shfl_up_sync(all_lanes, before, 1);
         if (lane == 0) start = 0;
-        const int at = pass_.models * width_ + m * rank_ + k;
+        const int at = pass_.models * width() + m * rank() + k;
 #pragma unroll
         for (int i = 0; i < most_length; ++i) {
             if (i >= length || from + i >= blocks) continue;
-            if (k < rank_) send(answer(from + i, at), start, message_);
+            if (k < rank()) send(answer(from + i, at), start, message_);
             send(answer(from + i, column), end, message_);
             if (from + i < used) start = keep * start + values[i];
         }
+    }
+
+    // ∫ t² e^{−x (1 − t)} dt from 0 to 1: what is left at the end of a round of the squares of errors that grow with the
+    // rows before them and fade with those after
+    __device__ static Real part_left(Real x) {
+        if (x < Real(0.5)) return Real(1.0 / 3) - x * (Real(1.0 / 12) - x * (Real(1.0 / 60) - x * Real(1.0 / 360)));
+        const Real part = inverse(x);
+        return part * (Real(1) - Real(2) * part * (Real(1) - part * (Real(1) - exponential(-x))));
     }
 
     __device__ void steer(bool checked) {
         double error = 0, spreads = checked ? 0 : 1;
         for (int m = 0; checked && m < pass_.models; ++m) {
             const Real drift = shared_.sums[m * n_sums + drift_squares] / span_.count;
-            const double a = step_at(pass_, m, span_.begin), h = shared_.slope[m];
-            error += a * h * a * h * drift * rows_checked_ / 3 * pass_.squares * pass_.squares;
+            const Real pace = step_at(pass_, m, span_.begin) * shared_.slope[m];
+            Real sum = pass_.squares * pass_.squares * Real(1.0 / 3);
+            for (int k = 0; k < rank(); ++k) {
+                const Real sharpness = shared_.sharpness[k];
+                sum += sharpness * sharpness * part_left(Real(2) * pace * sharpness * rows_checked_);
+            }
+            error += static_cast<double>(pace) * pace * drift * rows_checked_ * sum;
             spreads += variance_of(m);
         }
         error = max(sqrt(error / spreads), 0.5 * static_cast<double>(unsettled_));
@@ -461,14 +448,14 @@ private:
         control_.errors += error;
         control_.checks += 1;
         constexpr int fewest_between = 4, most_between = 64;
-        if (error <= control_.tolerance) {
+        if (error <= pass_.tolerance) {
             control_.strikes = 0;
             control_.stuck = min(control_.stuck, 0);
             control_.between = min(2 * control_.between, most_between);
             if (control_.rows >= control_.too_large) control_.too_large = 1 << 30;
             const double share = 2 * control_.rows < control_.too_large ? 0.5 : 0.25;
-            if (error < share * control_.tolerance && control_.rows < control_.most) {
-                control_.rows = min(2 * control_.rows, control_.most);
+            if (error < share * pass_.tolerance && control_.rows < pass_.most) {
+                control_.rows = min(2 * control_.rows, pass_.most);
                 control_.since = control_.between = 1;
             }
             return;
@@ -479,33 +466,33 @@ private:
             control_.between = fewest_between;
             return;
         }
-        if (++control_.strikes < 2 && error <= 2 * control_.tolerance) return;
+        if (++control_.strikes < 2 && error <= 2 * pass_.tolerance) return;
         control_.strikes = 0;
         control_.too_large = control_.rows;
-        for (double left = error; left > control_.tolerance && control_.rows > 1; left *= 0.5) control_.rows /= 2;
+        for (double left = error; left > pass_.tolerance && control_.rows > 1; left *= 0.5) control_.rows /= 2;
         control_.since = 1;
     }
 
-    __device__ void note_losses() {
+    __device__ void add_losses() {
         const int warps = blockDim.x / warp_size, lane = lane_id();
-        for (int m = warp_id(); m < pass_.models; m += warps)
-            if (lane < span_.mine)
-                pass_.losses[static_cast<long long>(m) * pass_.count + span_.first + lane] =
-                    loss_value(shared_.margins[m * most_rows + lane], shared_.facts[m].target[lane], pass_.epsilon);
+        for (int m = warp_id(); m < pass_.models; m += warps) {
+            const Real z = shared_.margins[m * most_rows + lane], y = shared_.facts[m].target[lane];
+            const double sum = sum_of_warp<double>(lane < span_.mine ? loss_value(z, y, pass_.epsilon) : Real(0));
+            if (lane == 0) shared_.losses[m] += sum;
+        }
     }
 
     const Pass& pass_;
+    const Parts& shared_;
     Span span_;
     Rows rows_;
     Control control_;
-    Shared shared_;
-    int rank_, columns_, width_, q_stride_;
     int rows_checked_ = 0;
+    int ratio_size_ = 0;  // rows of a block when the ratio was measured last
     unsigned message_ = 0;
     float unsettled_ = 0;  // what one more sweep would change
 };
 
 extern "C" __global__ void __launch_bounds__(512, 1) rounds_pass(const __grid_constant__ Pass pass) {
-    SHARED_MEMORY(memory);
-    Rounds(pass, reinterpret_cast<Real*>(memory)).run();
+    Rounds(pass).run();
 }

@@ -3,7 +3,7 @@
 constexpr int most_rows = warp_size;  // of a block
 constexpr int n_sums = 6;
 constexpr int batch = 8;         // numbers of other blocks that a thread waits for at once
-constexpr int most_length = 8;   // blocks of threads for every lane of a warp
+constexpr int most_length = LENGTH;  // blocks of threads for every lane of a warp
 constexpr int most_sweeps = 6;
 constexpr int between_ratios = 32;  // rounds
 constexpr int most_stuck = 4;  // then the rest of the rows is left to whoever goes row by row
@@ -25,19 +25,43 @@ enum Sum { steps_changed, margins_changed, squares_changed, margin_sum, margin_s
 // What is decided from round to round, and kept from launch to launch.
 struct Control {
     int rows;       // of a block
-    int adapts;     // whether that follows the error
-    int most;       // rows of a block
     int too_large;  // a size whose error was too large
     int strikes;    // checks in a row with too large an error
     int since, between;  // rounds since the last check, and from one to the next
-    int sweeps;     // of every round; 0: as many as are worth it
-    float tolerance;
     float ratio;    // of what a sweep changes to what the one before it has changed
     // of this launch
     double errors;  // their sum
     int checks, rounds, sweeps_made;
     int stuck;      // checks in a row with too large an error at the least size
     int done;       // rows: all, unless it got stuck
+};
+
+// A part of the shared memory, by where it begins. Launches bring a list of them: what is not kept in registers by every
+// thread is room for what is.
+template <class T>
+struct Part {
+    int at;  // numbers of type Real before it
+
+    __device__ operator T*() const {
+        SHARED_MEMORY(memory);
+        return reinterpret_cast<T*>(reinterpret_cast<Real*>(memory) + at);
+    }
+};
+
+// What is known of a block's rows before the round begins, by model.
+struct Facts {
+    Real target[most_rows], weight[most_rows], size[most_rows], decay[most_rows], after[most_rows], moves[most_rows];
+};
+
+// As in planning.py. Numbers a row, a direction or a sum are there for every model.
+struct Parts {
+    Part<Real> q, gram, steps, faded, margins, before, products, expected, expected_next;
+    Part<Real> sharpness, turn, start, end, rate, back, sums, drift, slope, next_slope, pace;
+    Part<double> intercept, losses;
+    Part<Facts> facts;
+    Part<double> scale;                                                     // of sparse rows
+    Part<Real> weights, scratch, rows;                                      // of dense ones
+    Part<unsigned long long> ahead, rest;
 };
 
 struct Pass {
@@ -49,7 +73,9 @@ struct Pass {
     int count, features, models, rank;
     int staged;         // rows are kept in shared memory,
     int slots;          // so many of them
+    int most_rows;      // of a block, as there is room for
     int aligned;        // rows may be read 16 bytes at a time
+    Parts parts;        // of the shared memory
     const Real* directions;  // V: places × rank; the intercept is one more place, which is not among them
     const int* places;       // features that directions have, or null: all
     int n_places;
@@ -57,7 +83,7 @@ struct Pass {
     const Real* sharpness;   // λ: rank
     const Real* turn;        // that part: what the directions have of the intercept, rank
     Real tail;               // λ of all other directions, in the mean
-    Real squares;            // √ Σ λ² over all directions
+    Real squares;            // √ Σ λ² over all other directions
     const Real* step;        // as in exact.cu
     const double* decay;     // log S
     int per_model;
@@ -67,12 +93,16 @@ struct Pass {
     long long* fixed;   // models × features in units of 2⁻⁴⁰, of sparse rows
     double* intercept;  // models
     Real* slope;        // models: h, how much gradients change with predictions
-    Real* losses;       // models × count
+    double* losses;     // models × blocks: their sums
     // messages, all of them zero when the launch begins
     Word* told;         // 2 × columns × blocks: what a sweep has come to in each block
     Word* answers;      // 2 × blocks × (columns + models rank): where the chain ends, and where blocks start
     Word* partial;      // models × blocks × features: movements
     Word* weights;      // models × features; of sparse rows blocks
+    int adapts;         // whether blocks follow the error,
+    int most;           // up to so many rows
+    int sweeps;         // of every round; 0: as many as are worth it
+    float tolerance;
     Control* control;
 };
 
@@ -103,12 +133,6 @@ struct Span {
 __device__ inline Real kept(const Pass& pass, const Span& span, int model) {
     const double after = decay_at(pass, model, span.begin + span.count);
     return static_cast<Real>(exp(after - decay_at(pass, model, span.begin)));
-}
-
-__device__ inline Real* carve(Real*& memory, int count) {
-    Real* own = memory;
-    memory += (count + 3) / 4 * 4;
-    return own;
 }
 
 // The movement of a round: steps e of this block's rows, by model, and what V is to add, by model and direction.

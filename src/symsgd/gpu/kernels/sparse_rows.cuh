@@ -5,9 +5,8 @@ class Rows {
 public:
     static constexpr bool sees_next = true;
 
-    __device__ Rows(const Pass& pass, Real*& memory) : pass_(pass) {
-        scale_ = reinterpret_cast<double*>(carve(memory, pass.models * static_cast<int>(sizeof(double) / sizeof(Real))));
-        for (int m = threadIdx.x; m < pass.models; m += blockDim.x) scale_[m] = 1.0;
+    __device__ explicit Rows(const Pass& pass) : pass_(pass) {
+        for (int m = threadIdx.x; m < pass.models; m += blockDim.x) pass_.parts.scale[m] = 1.0;
     }
 
     __device__ Span look_ahead(const Span& span) const {
@@ -28,7 +27,7 @@ public:
                 for (long long k = begin + lane_id(); k < end; k += warp_size)
                     sum += pass_.X[k] * number(load(w + pass_.indices[k]));
                 sum = sum_of_warp(sum);
-                if (lane_id() == 0) products[m * most_rows + i] = sum * static_cast<Real>(unit * scale_[m]);
+                if (lane_id() == 0) products[m * most_rows + i] = sum * static_cast<Real>(unit * pass_.parts.scale[m]);
             }
         }
     }
@@ -39,7 +38,7 @@ public:
         for (int i = warp_id(); i < span.mine; i += warps) {
             const long long row = pass_.rows[span.first + i], begin = pass_.starts[row], end = pass_.starts[row + 1];
             for (int m = 0; m < pass_.models; ++m) {
-                const double step = -static_cast<double>(movement.steps[m * most_rows + i]) / (unit * scale_[m]);
+                const double step = -static_cast<double>(movement.steps[m * most_rows + i]) / (unit * pass_.parts.scale[m]);
                 for (long long k = begin + lane_id(); k < end; k += warp_size)
                     add(m, pass_.indices[k], step * static_cast<double>(pass_.X[k]));
             }
@@ -53,7 +52,7 @@ public:
             Real sum = 0;
 #pragma unroll 8
             for (int k = 0; k < rank; ++k) sum += directions[k] * (end[k] + back[k]);
-            add(m, pass_.places[place], static_cast<double>(sum) / (unit * scale_[m]));
+            add(m, pass_.places[place], static_cast<double>(sum) / (unit * pass_.parts.scale[m]));
         }
         __threadfence();
         __syncthreads();
@@ -62,7 +61,7 @@ public:
 
     __device__ void combine(const Span& span, const Movement&) {
         for (int m = threadIdx.x; m < pass_.models; m += blockDim.x)
-            scale_[m] *= exp(decay_at(pass_, m, span.begin + span.count) - decay_at(pass_, m, span.begin));
+            pass_.parts.scale[m] *= exp(decay_at(pass_, m, span.begin + span.count) - decay_at(pass_, m, span.begin));
     }
 
     __device__ void receive_weights(unsigned message) {
@@ -74,7 +73,7 @@ public:
     }
 
     __device__ void write_back() const {
-        for (int m = threadIdx.x; m < pass_.models; m += blockDim.x) pass_.w[m] = static_cast<Real>(scale_[m]);
+        for (int m = threadIdx.x; m < pass_.models; m += blockDim.x) pass_.w[m] = static_cast<Real>(pass_.parts.scale[m]);
     }
 
 private:
@@ -93,5 +92,4 @@ private:
     }
 
     const Pass& pass_;
-    double* scale_;
 };
