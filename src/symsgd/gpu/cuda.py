@@ -41,8 +41,8 @@ _TARGETS = np.dtype(
 
 _PARTS = np.dtype([(name, np.int32) for name in (
     "q", "gram", "steps", "faded", "margins", "before", "products", "expected", "expected_next", "sharpness", "turn",
-    "start", "end", "rate", "back", "sums", "drift", "slope", "next_slope", "pace", "intercept", "losses", "facts", "scale",
-    "weights", "scratch", "rows", "ahead", "rest",
+    "start", "end", "rate", "back", "sums", "drift", "slope", "next_slope", "pace", "intercept", "losses", "facts",
+    "scale", "weights", "scratch", "rows", "ahead", "rest",
 )])  # fmt: skip
 
 FILES = {
