@@ -53,7 +53,7 @@ struct ByFrequency<SparseRows<V, I>> {
     // Done in the first pass, whose time it belongs to.
     void renumber(Workspace<SparseRows<V, I>>& work) {
         if (!work.spec.strategy.renumber || features) return;
-        features.emplace(work.rows, sample_entries);
+        features.emplace(work.rows, sample_entries, work.spec.strategy.cores);
         rows.emplace(work.rows, *features, work.spec.strategy.cores);
         work.rows = rows->view();
         work.features = &*features;

@@ -17,9 +17,10 @@ class FeatureOrder {
 public:
     // Counts the features of some rows, evenly spaced, about `entries` entries of them.
     template <class V, class I>
-    FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries);
+    FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries, int threads);
 
     const std::int32_t* original() const { return original_.data(); }  // number of the i-th feature in the data
+    const std::int32_t* place() const { return place_.data(); }        // where a feature of the data has come to
 
     // How many of the features, the most frequent ones, are in at least this share of the rows. A feature that none of
     // the sampled rows has is in no share of them.
@@ -27,7 +28,7 @@ public:
 
 private:
     std::int64_t sampled_ = 0;  // rows
-    std::vector<std::int32_t> original_;
+    Array<std::int32_t> original_, place_;
     std::vector<std::int64_t> with_at_least_;  // [count]: features that so many sampled rows have
 };
 

@@ -1,5 +1,9 @@
 // Arrays for the model: aligned to cache lines, on huge pages where they are large enough to need them. A model of
 // a few megabytes is read at random, and with 4 KiB pages most of those reads would miss the first-level TLB.
+//
+// Large arrays are the system's own pages, which are zeros without being written: a page is made when it is first used,
+// by whoever uses it. Sixteen replicas of a model of millions of weights took a thread longer to fill with zeros than a
+// pass over the rows.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +28,8 @@ public:
 
     // `size` zeros.
     explicit Array(std::size_t size) : Array(size, Uninitialised{}) {
-        for (std::size_t i = 0; i < size; ++i) data_[i] = T{};
+        if (!data_.get_deleter().mapped)
+            for (std::size_t i = 0; i < size; ++i) data_[i] = T{};
     }
 
     Array(std::size_t size, Uninitialised) : Array(size, true) {}
@@ -37,26 +42,52 @@ public:
     const T& operator[](std::size_t i) const { return data_[i]; }
 
 private:
+    struct Free {
+        std::size_t mapped = 0;  // bytes; 0: from the heap
+        void operator()(T* memory) const {
+#if defined(__linux__)
+            if (mapped > 0) {
+                munmap(memory, mapped);
+                return;
+            }
+#endif
+            std::free(memory);
+        }
+    };
+    using Memory = std::unique_ptr<T[], Free>;
+
     Array(std::size_t size, bool huge_pages) : size_(size) {
         if (size == 0) return;
         constexpr std::size_t line = 64;
         constexpr std::size_t huge = std::size_t{2} << 20;
         if (size > (SIZE_MAX - huge) / sizeof(T)) throw std::bad_alloc();
         const std::size_t bytes = size * sizeof(T);
-        const std::size_t alignment = huge_pages && bytes >= huge ? huge : line;
-        const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-        void* memory = std::aligned_alloc(alignment, rounded);
-        if (memory == nullptr) throw std::bad_alloc();
 #if defined(__linux__)
-        if (alignment == huge) madvise(memory, rounded, MADV_HUGEPAGE);  // a hint: failing costs only speed
+        if (huge_pages && bytes >= huge) {
+            map((bytes + huge - 1) / huge * huge, huge);
+            return;
+        }
 #endif
+        void* memory = std::aligned_alloc(line, (bytes + line - 1) / line * line);
+        if (memory == nullptr) throw std::bad_alloc();
         data_.reset(static_cast<T*>(memory));
     }
 
-    struct Free {
-        void operator()(T* memory) const { std::free(memory); }
-    };
-    std::unique_ptr<T[], Free> data_;
+#if defined(__linux__)
+    // `bytes` of pages that begin where a huge one does: a little more is asked for, and what is too much given back.
+    void map(std::size_t bytes, std::size_t huge) {
+        void* memory = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) throw std::bad_alloc();
+        char* const from = static_cast<char*>(memory);
+        const std::size_t before = (huge - reinterpret_cast<std::uintptr_t>(from) % huge) % huge;
+        if (before > 0) munmap(from, before);
+        munmap(from + before + bytes, huge - before);
+        madvise(from + before, bytes, MADV_HUGEPAGE);  // a hint: failing costs only speed
+        data_ = Memory(static_cast<T*>(static_cast<void*>(from + before)), Free{bytes});
+    }
+#endif
+
+    Memory data_;
     std::size_t size_ = 0;
 };
 

@@ -2,10 +2,10 @@
 //
 // One thread trains the first rows, while predictions change fast. Then blocks start small and double as long as the
 // error stays below half of the tolerance (a quarter, if they were too large before); above the tolerance they are
-// halved. Below a size at which a round is no longer worth it, one thread trains a stretch of rows alone, longer every
-// time in a row, up to eight passes, before a round is tried again. Errors are measured (*checked*) in every round
-// while the size changes, then ever more seldom. Everything is counted in rows, nothing in seconds, so that every run
-// decides the same.
+// halved. Below a size at which a round is no longer worth it, one thread trains a stretch of rows alone before a round
+// is tried again: a short one at first, since errors fall fast in the first pass, then four times as long every time in
+// a row, up to eight passes. Errors are measured (*checked*) in every round while the size changes, then ever more
+// seldom. Everything is counted in rows, nothing in seconds, so that every run decides the same.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,13 @@ public:
     static constexpr int fewest_between = 4;  // rounds from one check to the next
 
     // `fixed` rows a block, or 0 to follow the error; `least` is the smallest block that is worth a round, `most` the
-    // largest that leaves a few rounds in a pass; `stretch` is the least number of rows worth training alone before
-    // rounds begin again, for which every replica has to be made anew; `rows` are those of a pass.
-    void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, std::int64_t stretch, double tolerance,
-               std::int64_t rows) {
+    // largest that leaves a few rounds in a pass; `stretch` is the number of rows worth training alone before
+    // rounds begin again, for which every replica has to be made anew, and `blocks` that in blocks: the larger counts;
+    // `rows` are those of a pass.
+    void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, std::int64_t stretch, std::int64_t blocks,
+               double tolerance, std::int64_t rows) {
         least_stretch_ = stretch;
+        blocks_alone_ = blocks;
         adapts_ = fixed == 0;
         tolerance_ = tolerance;
         least_ = least;
@@ -82,7 +84,7 @@ public:
             // the error grows with the blocks, so that far too much of it asks for more than one half
             for (double left = error; left > tolerance_ && rows_ / 2 >= least_; left *= 0.5) rows_ /= 2;
         } else {
-            stretch_ = std::min(std::max({4 * stretch_, 32 * rows_, least_stretch_}), longest_stretch_);
+            stretch_ = std::min(std::max({4 * stretch_, blocks_alone_ * rows_, least_stretch_}), longest_stretch_);
             train_alone_until(rows_done + stretch_);
         }
     }
@@ -118,7 +120,7 @@ private:
     bool adapts_ = true;
     double tolerance_ = 0.0;
     std::int64_t rows_ = 0, least_ = 1, most_ = 1;
-    std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0, longest_stretch_ = 0;
+    std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0, longest_stretch_ = 0, blocks_alone_ = 0;
     std::int64_t too_large_ = none;  // blocks of so many rows had too large an error
     int strikes_ = 0;                // checks in a row with too large an error
     int since_ = 0, between_ = fewest_between;

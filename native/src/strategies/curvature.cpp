@@ -666,8 +666,9 @@ private:
         level_rows_ = -1;
         cold_ = model.features;
         const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (4 * width_));
-        control_.begin(strategy.block_size, least_block(work, most), most, least_stretch(work), strategy.tolerance,
-                       order_.count());
+        // merges are less exact with L1 than their checks say: there they are tried again less soon
+        control_.begin(strategy.block_size, least_block(work, most), most, least_stretch(work, l1_ ? 20.0 : 2.5),
+                       l1_ ? 32 : 8, strategy.tolerance, order_.count());
     }
 
     static std::int64_t mean_entries(const Workspace<Rows>& work) {
@@ -684,10 +685,10 @@ private:
     // longer.
     double number_time(const Workspace<Rows>& work) const { return 0.6 + 0.1 * work.spec.strategy.threads; }
 
-    // Rows that take twenty times as long as copying the model into every replica, and two milliseconds more.
-    std::int64_t least_stretch(const Workspace<Rows>& work) const {
+    // Rows that take so many times as long as copying the model into every replica, and 0.1 milliseconds more.
+    std::int64_t least_stretch(const Workspace<Rows>& work, double times) const {
         const double numbers = static_cast<double>(work.rows.features * merge_.stride());
-        return static_cast<std::int64_t>((2e6 + 20.0 * number_time(work) * numbers) / row_time(work));
+        return static_cast<std::int64_t>(times * (1e5 + number_time(work) * numbers) / row_time(work));
     }
 
     // Rows of a block with which a round is 1.4 times as fast as one thread, by a count of nanoseconds for what
