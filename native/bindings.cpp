@@ -202,6 +202,21 @@ public:
         });
     }
 
+    // AdaGrad's sums of squared gradients; a ValueError of a training that has none.
+    void store_gathered(const Output& coef, const OutputDoubles& intercept) {
+        visit([&]<class V>(Training<V>& training) {
+            if (!training.model().gathers()) throw std::invalid_argument("this training gathers no squared gradients");
+            training.model().store_gathered(static_cast<V*>(coef.data()), intercept.data(), training.active());
+        });
+    }
+
+    void load_gathered(const AnyArray& coef, const Doubles& intercept) {
+        visit([&]<class V>(Training<V>& training) {
+            if (!training.model().gathers()) throw std::invalid_argument("this training gathers no squared gradients");
+            training.model().load_gathered(pointer<V>(coef), intercept.data());
+        });
+    }
+
     nb::bytes save() {
         const std::string state = visit([](auto& training) { return training.save(); });
         return nb::bytes(state.data(), state.size());
@@ -559,6 +574,8 @@ NB_MODULE(_core, m) {
         .def("load", &PyTraining::load, "coef"_a, "intercept"_a)
         .def("store_average", &PyTraining::store_average, "coef"_a.noconvert(), "intercept"_a.noconvert())
         .def("load_average", &PyTraining::load_average, "coef"_a, "intercept"_a)
+        .def("store_gathered", &PyTraining::store_gathered, "coef"_a.noconvert(), "intercept"_a.noconvert())
+        .def("load_gathered", &PyTraining::load_gathered, "coef"_a, "intercept"_a)
         .def("save", &PyTraining::save)
         .def("resume", &PyTraining::resume, "state"_a)
         .def_prop_ro("active", &PyTraining::active)

@@ -133,6 +133,25 @@ void Model<V>::store_average(V* coef, double* intercept, const std::vector<std::
 }
 
 template <class V>
+void Model<V>::load_gathered(const V* coef, const double* intercept) {
+    for (int c = 0; c < classes_; ++c) {
+        lanes_[static_cast<std::size_t>(c)].gathered = intercept[c];
+        for (std::int64_t i = 0; i < features_; ++i)
+            gathered_[static_cast<std::size_t>(i * stride_ + c)] = coef[c * features_ + number(i)];
+    }
+}
+
+template <class V>
+void Model<V>::store_gathered(V* coef, double* intercept, const std::vector<std::int64_t>& places) const {
+    for (int c = 0; c < classes_; ++c) {
+        const std::int64_t place = places[static_cast<std::size_t>(c)];
+        intercept[place] = lanes_[static_cast<std::size_t>(c)].gathered;
+        for (std::int64_t i = 0; i < features_; ++i)
+            coef[place * features_ + number(i)] = gathered_[static_cast<std::size_t>(i * stride_ + c)];
+    }
+}
+
+template <class V>
 void Model<V>::renumber(const std::int32_t* original) {
     original_ = original;
     const auto reorder = [&](auto& numbers) {

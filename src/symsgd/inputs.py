@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,19 @@ class Data:
         """Some of the rows, where all of them are."""
         return self.source[devices.cuda().xp.asarray(rows) if self.on_gpu else rows]
 
+    def between(self, begin: int, end: int) -> Data:
+        """Rows ``begin`` … ``end``, which were checked with all the others: views of the same numbers."""
+        if not self.sparse:
+            part = self.source[begin:end]
+            return replace(self, rows=_core.dense_rows(part), n_rows=end - begin, source=part)
+        starts = self.source.indptr[begin : end + 1]
+        first, last = int(starts[0]), int(starts[-1])
+        X = sp.csr_matrix((0, self.n_features), dtype=self.dtype)  # SciPy's own constructor would read all indices
+        X.data, X.indices, X.indptr = self.source.data[first:last], self.source.indices[first:last], starts - first
+        X._shape = (end - begin, self.n_features)
+        rows = _core.sparse_rows(X.indptr, X.indices, X.data, self.n_features)
+        return replace(self, rows=rows, n_rows=end - begin, source=X)
+
     @property
     def indices(self) -> Array | None:
         """Which features they are of; ``None`` if all rows have all."""
@@ -64,7 +77,11 @@ class Data:
 
 
 def check_data(X: Any, n_threads: int, argument: str = "X", allow_empty: bool = False) -> Data:
-    """``X`` as rows for the core; ValueError with the reason if it cannot be. A store is known by its checksums."""
+    """``X`` as rows for the core; ValueError with the reason if it cannot be. A store is known by its checksums. Rows
+    that were checked before are taken as they are."""
+    if isinstance(X, Data):
+        _check_not_empty(X.n_rows, X.n_features, argument, allow_empty)
+        return X
     if is_on_gpu(X):
         return _check_on_gpu(X, argument, allow_empty)
     store, X = (X, X.X) if isinstance(X, Store) else (None, X)

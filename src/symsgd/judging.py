@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,15 @@ class EarlyStopping:
     """
 
     held_out: npt.NDArray[np.bool_]
+
+
+class Scoring(Protocol):
+    """What a training asks between passes. ``stops``: rows are held out, and it stops by their scores."""
+
+    @property
+    def stops(self) -> bool: ...
+    def stop_scores(self, coef: Array, intercept: Array, active: list[int]) -> list[float]: ...
+    def eval_score(self, coef: Array, intercept: Array) -> float | None: ...
 
 
 @dataclass(frozen=True)

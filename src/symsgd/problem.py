@@ -114,7 +114,7 @@ class Problem:
                 "(loss='squared_error' predicts numbers; with classes=... such values are labels)"
             )
         labels = check_labels(y, data.n_rows, known)
-        factors = _check_class_weight(class_weight, len(known))
+        factors = check_class_weight(class_weight, len(known))
         if len(known) == 2:
             return Problem(
                 "binary", labels.values, labels.positive, known, [float(factors[1])], [float(factors[0])], weights
@@ -132,7 +132,8 @@ class Problem:
         }
 
 
-def _check_class_weight(class_weight: Any, n_classes: int) -> Array:
+def check_class_weight(class_weight: Any, n_classes: int) -> Array:
+    """One weight a class; ones where there are none."""
     if class_weight is None:
         return np.ones(n_classes)
     with suppress(TypeError, ValueError):

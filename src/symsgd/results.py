@@ -15,13 +15,16 @@ from symsgd.threads import resolve_threads
 
 @dataclass(frozen=True)
 class Start:
-    """What a training continues from. ``t`` is the number of its first step."""
+    """What a training continues from. ``t`` is the number of its first step. ``gathered_coef`` and
+    ``gathered_intercept`` are AdaGrad's sums of squared gradients so far, which it begins at 0 without."""
 
     coef: Array
     intercept: Array
     t: float = 1.0
     average_coef: Array | None = None
     average_intercept: Array | None = None
+    gathered_coef: Array | None = None
+    gathered_intercept: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class Result:
     """A trained model and how it came about.
 
     ``coef`` has one row, or one per class where there are more than two; ``average_coef`` and ``average_intercept``
-    are the means of the iterates where averaging was asked for and had begun. ``schema`` says what the columns of X
+    are the means of the iterates where averaging was asked for and had begun. ``losses`` are those of the last pass, one
+    a model that was in training; ``gathered_coef`` and ``gathered_intercept`` AdaGrad's sums of squared gradients. ``schema`` says what the columns of X
     meant, in results that were loaded from a file which had one.
     """
 
@@ -43,6 +47,9 @@ class Result:
     average_coef: Array | None = None
     average_intercept: Array | None = None
     schema: Schema | None = None
+    losses: tuple[float, ...] = ()
+    gathered_coef: Array | None = None
+    gathered_intercept: Array | None = None
 
     @property
     def n_passes(self) -> int:

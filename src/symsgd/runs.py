@@ -19,7 +19,7 @@ from symsgd.callbacks import Callback, PassRecord
 from symsgd.checkpoints import Checkpoint, Checkpoints
 from symsgd.errors import CheckpointError, DivergenceError, TrainingInterrupted
 from symsgd.inputs import Array, on_host
-from symsgd.judging import Judge
+from symsgd.judging import Scoring
 from symsgd.problem import Problem, Rule
 from symsgd.results import Result, Start
 from symsgd.schedules import Adaptive
@@ -32,7 +32,7 @@ SMALLEST_ADAPTIVE_STEP = 1e-6
 
 def pass_by_pass(
     run: Run,
-    judge: Judge,
+    judge: Scoring,
     listeners: list[Callback],
     n_passes: int,
     n_rows: int,
@@ -79,6 +79,7 @@ def pass_by_pass(
                 caught=sums.caught,
             )
             run.passes.append(record)
+            run.losses = tuple(loss)
             told_to_stop = [listener.on_pass(record) for listener in listeners]
             values = judge.stop_scores(run.coef, run.intercept, run.active) if judge.stops else objective
             going = [c for c, value in zip(run.active, values, strict=True) if not followed[c].exhausted(value)]
@@ -117,6 +118,8 @@ class NativeTraining(Protocol):
     def load(self, coef: Array, intercept: Array) -> None: ...
     def store_average(self, coef: Array, intercept: Array) -> None: ...
     def load_average(self, coef: Array, intercept: Array) -> None: ...
+    def store_gathered(self, coef: Array, intercept: Array) -> None: ...
+    def load_gathered(self, coef: Array, intercept: Array) -> None: ...
     def save(self) -> bytes: ...
     def resume(self, state: bytes) -> None: ...
 
@@ -134,6 +137,8 @@ class Run:
     passes: list[PassRecord] = field(default_factory=list)
     converged: bool = False
     placed: Callable[[Array], Array] | None = None  # puts the model of the result where the rows are
+    gathers: bool = False  # AdaGrad's sums of squared gradients are part of the result
+    losses: tuple[float, ...] = ()  # of the last pass, by model in training
 
     def __post_init__(self) -> None:
         n_models = self.problem.n_models
@@ -162,6 +167,10 @@ class Run:
         self.coef[...] = _shaped("init.coef", init.coef, self.coef.shape)
         self.intercept[...] = _shaped("init.intercept", init.intercept, self.intercept.shape)
         self.native.load(self.coef, self.intercept)
+        if self.gathers and isinstance(init, Start) and init.gathered_coef is not None:
+            gathered = _shaped("init.gathered_coef", init.gathered_coef, self.coef.shape).astype(self.dtype)
+            own = _shaped("init.gathered_intercept", init.gathered_intercept, self.intercept.shape)
+            self.native.load_gathered(gathered, own.astype(np.float64))
         if self._average_coef is not None and init.average_coef is not None:
             self._average_coef[...] = _shaped("init.average_coef", init.average_coef, self.coef.shape)
             self._average_intercept = _shaped(
@@ -235,6 +244,9 @@ class Run:
         self._store_average()
         begun = self._average_coef is not None and self.native.averaged_steps >= 1 and not finite
         placed = self.placed or (lambda array: array)
+        gathered = (np.zeros_like(self.coef), np.zeros_like(self.intercept)) if self.gathers else None
+        if gathered is not None:
+            self.native.store_gathered(*gathered)
         return Result(
             coef=placed(self.coef),
             intercept=placed(self.intercept),
@@ -245,6 +257,9 @@ class Run:
             classes=self.problem.classes,
             average_coef=self._average_coef if begun else None,
             average_intercept=self._average_intercept if begun else None,
+            losses=self.losses,
+            gathered_coef=None if gathered is None else gathered[0],
+            gathered_intercept=None if gathered is None else gathered[1],
         )
 
 

@@ -54,6 +54,11 @@ class Strategy(Choice):
         """Whether combiners look beyond the kinks of a loss."""
         return False
 
+    @property
+    def gathers(self) -> bool:
+        """Whether its steps are AdaGrad's, which keep sums of squared gradients beside the weights."""
+        return False
+
     def check(self, rule: Rule, shuffle: object) -> None:
         """Raises ValueError if the strategy cannot train by this rule, and says why."""
 
@@ -235,6 +240,10 @@ class AllReduce(Strategy):
     def __post_init__(self) -> None:
         check_number("step_size", self.step_size, above=0.0)
 
+    @property
+    def gathers(self) -> bool:
+        return True
+
     def check(self, rule: Rule, shuffle: object) -> None:
         _check_adagrad(self, rule)
 
@@ -308,6 +317,10 @@ class MapReduce(Strategy):
     @property
     def soft_curvature(self) -> bool:
         return bool(getattr(self.combiner, "soft_curvature", False))
+
+    @property
+    def gathers(self) -> bool:
+        return isinstance(self.combiner, AdaGradMean)
 
     def check(self, rule: Rule, shuffle: object) -> None:
         if isinstance(self.combiner, AdaGradMean):

@@ -75,7 +75,8 @@ def train(
     Parameters
     ----------
     X : CSR matrix or array of shape (rows, features), float32 or float64, used in place; or a store
-        (:func:`symsgd.data.open`), which has targets and weights of its own and may be larger than the memory
+        (:func:`symsgd.data.open`), which has targets and weights of its own and may be larger than the memory; or rows
+        that were checked before (:class:`symsgd.inputs.Data`)
     y : targets. For the margin losses (log_loss, hinge, …) labels of any kind, two or more of them; for the others
         numbers. Not used by the one-class loss.
     loss, penalty, schedule, strategy : a name, or an instance from the module of that name
@@ -122,10 +123,10 @@ def train(
                 "steps: schedules.Linear(n_steps=...)"
             )
     if init is not None:
-        _check_start(init)
+        check_start(init)
     y, sample_weight = on_host(y), on_host(sample_weight)
     if isinstance(X, Store):
-        y, sample_weight = _targets_of_store(X, y, sample_weight, rule.loss)
+        y, sample_weight = targets_of_store(X, y, sample_weight, rule.loss)
     data = check_data(X, threads)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
     expected = n_passes if tol is None else min(n_passes, strategies.PASSES_TO_EXPECT)
@@ -160,12 +161,12 @@ def train(
             logger.info("the first step is of size %.3g", line.step_size)
         rule = replace(rule, schedule=line)
     in_core = chosen.native(work)
-    order = _order(shuffle, data.n_rows)
+    order = row_order(shuffle, data.n_rows)
     common: dict[str, Any] = {
         "fit_intercept": bool(fit_intercept),
         "track_norms": tol is not None and early_stopping is None,
         "order": order,
-        "seed": _check_seed(seed),
+        "seed": check_seed(seed),
         "held_out": None if early_stopping is None else judge.held_out_bytes(),
         "t": 1.0 if init is None else float(init.t),
     }
@@ -193,6 +194,7 @@ def train(
         n_features=data.n_features,
         dtype=data.dtype,
         placed=machine.asarray if machine is not None and data.on_gpu else None,
+        gathers=chosen.gathers,
     )
     run.begin_from(init)
     keeper = None
@@ -214,7 +216,7 @@ def train(
     return pass_by_pass(run, judge, listeners, n_passes, data.n_rows, tol, patience, keeper)
 
 
-def _targets_of_store(store: Store, y: Any, sample_weight: Any, loss: Loss) -> tuple[Any, Any]:
+def targets_of_store(store: Store, y: Any, sample_weight: Any, loss: Loss) -> tuple[Any, Any]:
     """The store's own where the caller gives none."""
     if y is None and store.summary.unlabelled and not isinstance(loss, OneClass):
         raise ValueError(
@@ -277,13 +279,15 @@ def _machine_for(device: str, chosen: Strategy, rule: Rule, work: Work, on_gpu: 
     return devices.cuda()
 
 
-def _check_start(init: Start | Result) -> None:
+def check_start(init: Start | Result) -> None:
+    """TypeError or ValueError for what a training cannot continue from."""
     if not isinstance(init, (Start, Result)):
         raise TypeError(f"init={init!r} is neither a symsgd.Start nor a symsgd.Result")
     check_number("init.t", init.t, at_least=1.0)
 
 
-def _order(shuffle: Any, n_rows: int) -> str:
+def row_order(shuffle: Any, n_rows: int) -> str:
+    """Which order so many rows are visited in, in the core's words."""
     if shuffle is False or (isinstance(shuffle, np.bool_) and not shuffle):
         return "storage"
     if shuffle is True or isinstance(shuffle, np.bool_):
@@ -297,7 +301,8 @@ def _order(shuffle: Any, n_rows: int) -> str:
     raise ValueError(f"shuffle={shuffle!r} is not accepted; it must be True, False, 'full' or 'blocks'")
 
 
-def _check_seed(seed: Any) -> int:
+def check_seed(seed: Any) -> int:
+    """An integer of 32 bits."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
         raise ValueError(f"seed={seed!r} is not accepted; it must be an integer from 0 to 2**32 - 1")
     return int(seed)

@@ -108,6 +108,11 @@ public:
     void load_average(const V* coef, const double* intercept, double steps);
     void store_average(V* coef, double* intercept, const std::vector<std::int64_t>& places, double steps) const;
 
+    // AdaGrad's sums of squared gradients, where the model keeps them.
+    bool gathers() const { return gathered_.size() != 0; }
+    void load_gathered(const V* coef, const double* intercept);
+    void store_gathered(V* coef, double* intercept, const std::vector<std::int64_t>& places) const;
+
     // What training changes.
     template <class State>
     void archive(State& state) {

@@ -200,6 +200,12 @@ class Training:
     def load_average(self, coef: Any, intercept: Any) -> None:
         raise AssertionError("there are no averages on a GPU")
 
+    def store_gathered(self, coef: Any, intercept: Any) -> None:
+        raise AssertionError("there is no AdaGrad on a GPU")
+
+    def load_gathered(self, coef: Any, intercept: Any) -> None:
+        raise AssertionError("there is no AdaGrad on a GPU")
+
     def save(self) -> bytes:
         control = [] if self._control is None else [list(vars(self._control).values())]
         w, intercept, slope = map(self.machine.to_host, self._parts())

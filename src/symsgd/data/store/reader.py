@@ -46,6 +46,7 @@ class Store:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         self._verdict: str | bool = False  # why it is refused, or whether it passed
+        self._passed: set[int] = set()  # extents that were compared with their checksums
         self._mappings: dict[str, Any] = {}
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
@@ -157,6 +158,29 @@ class Store:
                 self._verdict = error.reason
         if isinstance(self._verdict, str):
             raise StoreError(self.path, self._verdict)
+
+    def verify_rows(self, begin: int, end: int, n_threads: int | None = None) -> None:
+        """As :meth:`verify`, but of these rows alone, and of what else lies in the same extents (8 MiB each)."""
+        if self._verdict is True or begin >= end:
+            return
+        threads, arrays = resolve_threads(n_threads, "n_threads"), {name: self._array(name) for name in self._arrays}
+        rows = {"starts": (begin, end + 1), "y": (begin, end), "weight": (begin, end)}
+        if not self._table.sparse:
+            rows["values"] = (begin * self.shape[1], end * self.shape[1])
+        self._verify_items(arrays, rows, threads)
+        if self._table.sparse:
+            first, last = int(arrays["starts"][begin]), int(arrays["starts"][end])
+            if not 0 <= first <= last <= self.n_entries:
+                raise StoreError(self.path, f"its array 'starts' is damaged: rows {begin} to {end} lie outside")
+            self._verify_items(arrays, {"indices": (first, last), "values": (first, last)}, threads)
+
+    def _verify_items(self, arrays: dict[str, Array], items: dict[str, tuple[int, int]], n_threads: int) -> None:
+        spans = {
+            name: (begin * arrays[name].itemsize, end * arrays[name].itemsize)
+            for name, (begin, end) in items.items()
+            if name in arrays
+        }
+        verify_arrays(self._table, arrays, self.path, n_threads, spans, self._passed)
 
     def will_need(self, begin: int, end: int) -> None:
         """Ask the system to read the rows from ``begin`` to ``end`` ahead. Returns at once."""

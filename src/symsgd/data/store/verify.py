@@ -35,13 +35,26 @@ class _Stretch:
     end: int
 
 
-def verify_arrays(table: Table, arrays: Mapping[str, Array], path: Path, n_threads: int) -> None:
-    """StoreError for the first extent, in the order of the arrays, that is not as it was written."""
+def verify_arrays(
+    table: Table,
+    arrays: Mapping[str, Array],
+    path: Path,
+    n_threads: int,
+    spans: Mapping[str, tuple[int, int]] | None = None,
+    known: set[int] | None = None,
+) -> None:
+    """StoreError for the first extent, in the order of the arrays, that is not as it was written.
+
+    ``spans`` are the bytes of each array that count, if not all do: extents that have none of them are passed over. So
+    are those in ``known``, by their offset, which those that pass are added to.
+    """
     stretches = []
     for name, stored in table.arrays.items():
         begin = 0
+        first, last = (0, table.n_bytes(name)) if spans is None else spans.get(name, (0, 0))
         for extent, length in used(stored.extents, table.n_bytes(name)):
-            stretches.append(_Stretch(name, extent, begin, begin + length))
+            if begin < last and begin + length > first and extent.offset not in (known or ()):
+                stretches.append(_Stretch(name, extent, begin, begin + length))
             begin += length
 
     def problem(stretch: _Stretch) -> str | None:
@@ -55,6 +68,8 @@ def verify_arrays(table: Table, arrays: Mapping[str, Array], path: Path, n_threa
                 raise StoreError(path, f"its array {stretch.name!r} is damaged: {found} ({where} of the file)")
     finally:
         pool.shutdown(cancel_futures=True)  # after damage or Ctrl-C nobody waits for the rest
+    if known is not None:
+        known.update(stretch.extent.offset for stretch in stretches)
 
 
 def _problem(stretch: _Stretch, array: Array, table: Table) -> str | None:

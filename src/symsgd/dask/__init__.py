@@ -1,0 +1,5 @@
+"""symsgd on a Dask cluster: the same training, on as many machines as there are workers (docs/dask.md)."""
+
+from symsgd.dask.training import DistributedResult, train
+
+__all__ = ["DistributedResult", "train"]

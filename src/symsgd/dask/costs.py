@@ -1,0 +1,69 @@
+"""What a pass costs on several machines: bytes, rounds and seconds, on paper.
+
+A round sends the model to every worker (the client to the scheduler, that to the first worker, and from there on from
+worker to worker), and movements up the tree (docs/dask.md):
+
+    model      f numbers of 4 bytes, or 8 a nonzero weight where that is less
+    movement   4 f bytes, or 8 m where that is less, m the features that its rows have; and those of Q
+    a round    (W + hops − 1) × model + (W − 1) × P / W … P − 1 movements + hops × movement of all
+
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from symsgd.dask.packing import index_type
+
+ENTRY_SECONDS = 2e-9  # a nonzero of a row on one core
+ROUND_SECONDS = 0.03  # the scheduler's: a dozen tasks, a scatter, a gather
+HOPS = 2  # from the client to a worker by way of the scheduler
+LEAST_GAIN = 1.4  # over one block that goes on alone
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides the costs. ``row_share`` is the share of rows that has each feature, or None for dense rows."""
+
+    n_features: int
+    n_models: int
+    n_blocks: int
+    n_workers: int
+    row_share: npt.NDArray[np.float64] | None
+    places: int = 0
+    hops: int = HOPS
+
+    def touched(self, rows: float) -> float:
+        """Features that a stretch of rows has, on the mean, and those of Q."""
+        if self.row_share is None:
+            return float(self.n_features)
+        own = -np.expm1(rows * np.log1p(-np.minimum(self.row_share, 1 - 1e-12)))
+        in_q = np.sort(self.row_share)[::-1][: self.places]
+        own_q = -np.expm1(rows * np.log1p(-np.minimum(in_q, 1 - 1e-12)))
+        return float(own.sum() + (1.0 - own_q).sum())
+
+    def vector(self, count: float) -> float:
+        """Bytes of a vector with ``count`` features that are not 0."""
+        sparse = count * (index_type(self.n_features).itemsize + 4 * self.n_models)
+        return min(sparse, 4.0 * self.n_features * self.n_models)
+
+
+def round_bytes(shape: Shape, rows_a_block: float, seen: float | None = None) -> float:
+    """What a round sends. ``seen``: rows trained so far, if the model may still be sparse."""
+    model = shape.vector(shape.n_features if seen is None else shape.touched(seen))
+    movement = shape.vector(shape.touched(rows_a_block))
+    whole = shape.vector(shape.touched(rows_a_block * shape.n_blocks))
+    workers = min(shape.n_workers, shape.n_blocks)
+    away = shape.n_blocks * (1 - 1 / workers)  # those that are merged on another worker than their own
+    return (workers + shape.hops - 1) * model + away * movement + shape.hops * whole
+
+
+def least_rows(entries_a_row: float, n_blocks: int) -> int:
+    """Rows of a block from which on a round of them is 1.4 times as fast as one block that goes on alone."""
+    gain = n_blocks / LEAST_GAIN - 1
+    if gain <= 0:
+        return 1 << 40
+    return int(np.ceil(ROUND_SECONDS / (max(1.0, entries_a_row) * ENTRY_SECONDS) / gain))
