@@ -32,9 +32,9 @@ class Result:
     """A trained model and how it came about.
 
     ``coef`` has one row, or one per class where there are more than two; ``average_coef`` and ``average_intercept``
-    are the means of the iterates where averaging was asked for and had begun. ``losses`` are those of the last pass, one
-    a model that was in training; ``gathered_coef`` and ``gathered_intercept`` AdaGrad's sums of squared gradients. ``schema`` says what the columns of X
-    meant, in results that were loaded from a file which had one.
+    are the means of the iterates where averaging was asked for and had begun. ``schema`` says what the columns of X
+    meant, in results that were loaded from a file which had one. ``losses`` are those of the last pass, one a model that
+    was in training; ``gathered_coef`` and ``gathered_intercept`` AdaGrad's sums of squared gradients.
     """
 
     coef: Array

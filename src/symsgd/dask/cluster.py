@@ -54,16 +54,19 @@ class Cluster:
         self.repeated = 0  # rounds that were asked for again
 
     def round(
-        self, model: worker.Model, blocks: Sequence[Block], log_starts: Sequence[float], curvature: Curvature, check: bool
+        self,
+        model: worker.Model,
+        blocks: Sequence[Block],
+        log_starts: Sequence[float],
+        curvature: Curvature,
+        check: bool,
     ) -> Outcome:
         """Trains and merges. ``log_starts``: by how much the model has decayed where each block begins."""
 
         def ask() -> list[Future]:
             sent, shape = self._send(model), self._kept("curvature", curvature)
             last = len(blocks) - 1
-            parts = [
-                self._block(sent, shape, blocks[i], log_starts[i], "stretch", None) for i in range(len(blocks))
-            ]
+            parts = [self._block(sent, shape, blocks[i], log_starts[i], "stretch", None) for i in range(len(blocks))]
             before = self._reduce(parts[:last], shape)
             root = self._submit("root", worker.finish_round, before, parts[last], shape) if before else parts[last]
             if not check or before is None:
@@ -86,7 +89,9 @@ class Cluster:
             parts = [self._block(sent, None, block, 0.0, "sums", None) for block in blocks]
             while len(parts) > 1:
                 groups = [parts[begin : begin + ARITY] for begin in range(0, len(parts), ARITY)]
-                parts = [self._submit("sum", worker.merge_sums, group) if len(group) > 1 else group[0] for group in groups]
+                parts = [
+                    self._submit("sum", worker.merge_sums, group) if len(group) > 1 else group[0] for group in groups
+                ]
             return parts
 
         (whole,) = self._gathered(ask)

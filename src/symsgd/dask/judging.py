@@ -47,7 +47,9 @@ class DistributedJudge:
             _check_width(data.n_features, n_features)
             if classes is None:
                 return DistributedJudge(client, classes, here=(X, check_real_targets(y, data.n_rows, "eval_set[1]")))
-            return DistributedJudge(client, classes, here=(X, check_known_labels(y, data.n_rows, classes, "eval_set[1]")))
+            return DistributedJudge(
+                client, classes, here=(X, check_known_labels(y, data.n_rows, classes, "eval_set[1]"))
+            )
         found = partitions_of(client, X, y, argument="eval_set[0]")
         _check_width(found.n_features, n_features)
         found.classes(loss, classes)

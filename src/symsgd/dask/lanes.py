@@ -144,5 +144,3 @@ class Journal:
 def _visited(shuffle: bool | str, segment: Segment) -> Rows:
     kind = row_order(shuffle, segment.rows)
     return np.asarray(_core.Order(kind, segment.rows, segment.seed).write(0), np.int64)
-
-

@@ -260,14 +260,14 @@ def _sample(parts: list[tuple[Any, Array | None, Array | None]], classes: Array 
 
     X = sp.vstack([part[0] for part in parts], "csr") if sp.issparse(parts[0][0]) else np.vstack([p[0] for p in parts])
     n_rows = X.shape[0]
-    y = None if parts[0][1] is None else np.concatenate([part[1] for part in parts])  # type: ignore[misc]
-    weights = np.ones(n_rows) if parts[0][2] is None else np.concatenate([part[2] for part in parts])  # type: ignore[misc]
+    y = None if parts[0][1] is None else np.concatenate([part[1] for part in parts])
+    weights = np.ones(n_rows) if parts[0][2] is None else np.concatenate([part[2] for part in parts])
     weights = np.asarray(weights, np.float64)
     if classes is None:
         targets = np.ones(n_rows) if y is None else np.asarray(y, np.float64)
         return Sample(X, targets[None, :], weights[None, :])
     each = np.ones(len(classes)) if factors is None else np.asarray(factors, np.float64)
-    code = np.searchsorted(classes, y)
+    code = np.searchsorted(classes, np.asarray(y))
     if len(classes) == 2:
         return Sample(X, np.where(code == 1, 1.0, -1.0)[None, :], (weights * each[code])[None, :])
     mine = code[None, :] == np.arange(len(classes))[:, None]

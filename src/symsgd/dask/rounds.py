@@ -298,7 +298,12 @@ class DistributedTraining:
     def _error(self, outcome: Outcome, predictions: Array, blocks: int) -> float:
         """How far the merged model is from one that ran the last block after the others, as a share of the spread."""
         again = outcome.again
-        if again is None or outcome.whole.diverged or not np.isfinite(again).all() or not np.isfinite(predictions).all():
+        if (
+            again is None
+            or outcome.whole.diverged
+            or not np.isfinite(again).all()
+            or not np.isfinite(predictions).all()
+        ):
             return 1.0
         off = float(((again - predictions)[self.active] ** 2).sum())
         own = predictions[self.active]

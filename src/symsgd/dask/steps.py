@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from symsgd.gpu.build import optimal_start
 from symsgd.problem import Rule
+
+Array = npt.NDArray[np.float64]
 
 FEW = 4096  # steps that are added up one by one
 LEAST_KEPT = 1e-9  # of a weight in one step; beyond, max(0, 1 − step × l2) is as good as 0
@@ -41,7 +44,7 @@ class Steps:
             l2=native["l2"],
         )
 
-    def size(self, t: np.ndarray | float) -> np.ndarray:  # type: ignore[type-arg]
+    def size(self, t: npt.ArrayLike) -> Array:
         """Of step t = 1, 2, …"""
         t = np.asarray(t, np.float64)
         match self.schedule:
@@ -70,5 +73,5 @@ class Steps:
         sizes = self.size(at)
         return float((share * sizes).sum()), float((share * self._log_kept(sizes)).sum())
 
-    def _log_kept(self, sizes: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def _log_kept(self, sizes: Array) -> Array:
         return np.asarray(np.log(np.maximum(1.0 - sizes * self.l2, LEAST_KEPT)))

@@ -230,4 +230,6 @@ def _problem(classes: Array | None, n_models: int) -> Problem:
 
 def _named(found: Partitions) -> str:
     """What tells a checkpoint of other data from one of these."""
-    return f"{found.n_rows} rows of {found.n_features} features ({fingerprint(np.array([f.print for f in found.facts]))})"
+    return (
+        f"{found.n_rows} rows of {found.n_features} features ({fingerprint(np.array([f.print for f in found.facts]))})"
+    )

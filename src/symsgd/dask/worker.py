@@ -122,9 +122,7 @@ def facts_of(rows: Rows) -> Facts:
         if weights.dtype.kind not in "biuf" or not np.isfinite(weights).all():
             raise ValueError("sample_weight contains NaN, infinity, or what is not a number")
         if (weights < 0).any():
-            raise ValueError(
-                f"sample_weight contains the negative value {weights.min()}; accepted are numbers >= 0"
-            )
+            raise ValueError(f"sample_weight contains the negative value {weights.min()}; accepted are numbers >= 0")
     labels, counts = _labels(y)
     finite = y is None or np.asarray(y).dtype.kind != "f" or bool(np.isfinite(np.asarray(y)).all())
     return Facts(
