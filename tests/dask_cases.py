@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import scipy.sparse as sp
 import symsgd
 from symsgd import penalties, schedules
 from symsgd.dask.lanes import Journal
+from symsgd.data import StoreWriter
+from symsgd.data.dataset import Part, Schema, SparseColumns
 from symsgd.results import Result
 
 CHOICES: dict[str, Any] = {
     "loss": "log_loss",
-    "schedule": schedules.Constant(0.1),
+    "schedule": schedules.Constant(0.02),
     "penalty": penalties.L2(1e-5),
     "n_passes": 2,
     "seed": 3,
@@ -70,3 +73,11 @@ def off(one: Any, other: Any) -> float:
     """‖w − w′‖ / ‖w′‖, intercepts included."""
     first, second = (np.column_stack([r.coef, r.intercept]) for r in (one, other))
     return float(np.linalg.norm(first - second) / np.linalg.norm(second))
+
+
+def write_store(path: Path, X: Any, y: Any, weight: Any = None) -> Path:
+    X = sp.csr_matrix(X)
+    with StoreWriter(path) as writer:
+        writer.add(Part(SparseColumns(X.indptr, X.indices, X.data), np.asarray(y, float), weight))
+        writer.commit(Schema("test", X.shape[1], options={"base": 0}))
+    return path

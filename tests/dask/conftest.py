@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import dask
 import pytest
+
+import dask
 
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 10,

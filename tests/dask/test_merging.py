@@ -97,12 +97,12 @@ def test_without_curvature_movements_add_up() -> None:
 
 
 def test_sharp_directions_keep_the_last_word() -> None:
-    shape = Curvature(
-        np.arange(F), np.eye(F + 1)[:, :1], np.full((1, 1), 1e9), np.zeros(0, int), np.zeros((1, 1)), 1.0
-    )
+    shape = Curvature(np.arange(F), np.eye(F + 1)[:, :1], np.full((1, 1), 1e9), np.zeros(0, int), np.zeros((1, 1)), 1.0)
     rng = np.random.default_rng(3)
     first, last = movement(rng, 1, 1.0), movement(rng, 1, 1.0)
-    coef, _ = applied(np.zeros((1, F)), np.zeros(1), reduced([stretch_of(m, shape) for m in (first, last)], shape), shape)
+    coef, _ = applied(
+        np.zeros((1, F)), np.zeros(1), reduced([stretch_of(m, shape) for m in (first, last)], shape), shape
+    )
     np.testing.assert_allclose(coef[0, 0], last.change.dense()[0, 0], rtol=1e-6)
     assert abs(coef[0, 1] - last.change.dense()[0, 1]) > 1e-3
 

@@ -172,7 +172,7 @@ class Cluster:
 
     def _check_partitions(self, error: BaseException) -> None:
         for number, source in enumerate(self.partitions.sources):
-            if not isinstance(source, Stored) and source.status in ("lost", "cancelled"):
+            if not isinstance(source, Stored) and source.status == "cancelled":
                 raise RuntimeError(
                     f"partition {number} was in the memory of a worker that is gone, and cannot be computed again; "
                     "give a collection, delayed partitions or stores, not scattered data"

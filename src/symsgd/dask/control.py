@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 FIRST_ROWS = 256  # of a block, in the first round
-FEWEST_ROWS = 32
+FEWEST_ROWS = 256  # a round costs the scheduler more than smaller blocks could ever gain
 ALONE_SHARE, MOST_ALONE_FIRST = 16, 16_384  # of the first pass, rows that one block has while predictions change fast
 LEAST_ROUNDS = 4  # of a pass
 MOST_BETWEEN = 64  # rounds from one check to the next
@@ -123,7 +123,7 @@ def first_control(
     alone = 0 if n_lanes == 1 else min(n_rows // ALONE_SHARE, MOST_ALONE_FIRST)
     if block_size is not None:
         return Control(block_size, block_size, block_size, tolerance, adapts=False, measures=measures)
-    least = max(1, min(max(least, FEWEST_ROWS), n_rows))
     if least > most:  # a pass would have less than four rounds that pay
         return Control(least, least, least, tolerance, alone=1 << 60)
-    return Control(min(max(FIRST_ROWS, least), most), least, most, tolerance, alone=alone)
+    least = min(max(least, FEWEST_ROWS), most)
+    return Control(min(max(FIRST_ROWS, least), most), least, most, tolerance, measures=measures, alone=alone)

@@ -65,6 +65,13 @@ class Partitions:
     def names(self) -> tuple[str, ...] | None:
         return self.facts[0].names
 
+    def labels(self) -> Array | None:
+        """All that there are, ascending; None if there are too many for classes."""
+        if any(own.labels is None for own in self.facts):
+            return None
+        found = [own.labels for own in self.facts if own.labels is not None and len(own.labels)]
+        return np.unique(np.concatenate(found)) if found else None
+
     def label_counts(self, classes: Array) -> Array:
         """How many rows each class has."""
         counts = np.zeros(len(classes), np.int64)
@@ -86,8 +93,8 @@ class Partitions:
                 f"y has more than {worker.MOST_CLASSES:,} distinct values in a partition; loss={loss.name!r} predicts "
                 "classes"
             )
-        found = [own.labels for own in self.facts if own.labels is not None and len(own.labels)]
-        labels = np.unique(np.concatenate(found))
+        labels = self.labels()
+        assert labels is not None
         if given is None:
             return check_classes(None, labels, len(labels))
         known = check_classes(given, None, 0)
@@ -108,6 +115,8 @@ class Partitions:
 def partitions_of(client: Client, X: Any, y: Any = None, sample_weight: Any = None, argument: str = "X") -> Partitions:
     """The partitions, in the memory of the workers or in their files, and what is known of them. Waits until they are
     there."""
+    if isinstance(X, Partitions):
+        return X
     sources = _sources(client, X, y, sample_weight, argument)
     if not sources:
         raise ValueError(f"{argument} has no partitions; accepted is {ACCEPTED}")

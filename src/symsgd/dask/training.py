@@ -86,7 +86,8 @@ def train(
     ----------
     client : a ``distributed.Client``
     X : a Dask array (dense or of CSR blocks), a Dask dataframe, a list of delayed partitions or futures, the path of a
-        store or a list of paths. Workers open stores themselves. Nothing is gathered here
+        store or a list of paths. Workers open stores themselves. Nothing is gathered here. Also what
+        :func:`symsgd.dask.partitions.partitions_of` has made of one of them
     y, sample_weight : a collection that is cut as X is; partitions that are tuples (X, y, weights) and stores have
         theirs
     strategy : "auto", "sequential", "averaging", "allreduce", "parameter-server", "mr-symsgd" or what they stand for;

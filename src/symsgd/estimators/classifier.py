@@ -276,17 +276,7 @@ class SGDClassifier(BaseClassifier):
 
         For log_loss σ(score), for modified_huber (clip(score, −1, 1) + 1) / 2.
         """
-        scores = self.decision_function(X)
-        if self.loss == "log_loss":
-            positive = 1 / (1 + np.exp(-np.clip(scores, -700, 700, dtype=np.float64)))
-        else:
-            positive = (np.clip(scores, -1, 1, dtype=np.float64) + 1) / 2
-        if positive.ndim == 1:
-            return np.column_stack([1 - positive, positive])
-        total = positive.sum(axis=1, keepdims=True)
-        positive[total[:, 0] == 0] = 1.0
-        normalised: Array = positive / positive.sum(axis=1, keepdims=True)
-        return normalised
+        return probabilities(self.loss, self.decision_function(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
@@ -294,6 +284,20 @@ class SGDClassifier(BaseClassifier):
         with np.errstate(divide="ignore"):
             logarithms: Array = np.log(self.predict_proba(X))
         return logarithms
+
+
+def probabilities(loss: str, scores: Array) -> Array:
+    """Of log_loss and modified_huber: a column a class."""
+    if loss == "log_loss":
+        positive = 1 / (1 + np.exp(-np.clip(scores, -700, 700, dtype=np.float64)))
+    else:
+        positive = (np.clip(scores, -1, 1, dtype=np.float64) + 1) / 2
+    if positive.ndim == 1:
+        return np.column_stack([1 - positive, positive])
+    total = positive.sum(axis=1, keepdims=True)
+    positive[total[:, 0] == 0] = 1.0
+    normalised: Array = positive / positive.sum(axis=1, keepdims=True)
+    return normalised
 
 
 class Perceptron(BaseClassifier):

@@ -94,7 +94,9 @@ def run(
 # --- fidelity ------------------------------------------------------------------------------------------------------
 
 
-def fidelity(console: Console, folder: Path | None, sets: Sequence[str], seeds: int = SEEDS, passes: int = PASSES) -> None:
+def fidelity(
+    console: Console, folder: Path | None, sets: Sequence[str], seeds: int = SEEDS, passes: int = PASSES
+) -> None:
     columns = (
         "set", "step size", "system", "AUC", "AUC less sequential", "tolerance", "distance", "rounds a pass", "error",
         "alone", "s a pass",
@@ -126,7 +128,13 @@ def _fidelity_of(client: Any, data: Dataset, seeds: int, passes: int) -> Iterato
     ]
     tolerance = max(1e-4, float(np.std(scores)) / 4)
     begins = [data.name, f"{step_size:g}"]
-    yield [*begins, f"sequential, {seeds} seeds", f"{np.mean(scores):.5f}", f"± {np.std(scores):.5f}", f"{tolerance:.5f}"]
+    yield [
+        *begins,
+        f"sequential, {seeds} seeds",
+        f"{np.mean(scores):.5f}",
+        f"± {np.std(scores):.5f}",
+        f"{tolerance:.5f}",
+    ]
     X, y = collections(data)
     X, y = client.persist(X), client.persist(y)
     for label, strategy in STRATEGIES.items():
@@ -151,12 +159,17 @@ def _tick(holds: bool) -> str:
 
 def collections(data: Dataset, partitions: int = PARTITIONS) -> tuple[Any, Any]:
     """Dask arrays of the training rows, of CSR blocks where they are sparse."""
-    import dask
     import dask.array as da
+
+    import dask
 
     ends = [data.n_rows * part // partitions for part in range(partitions + 1)]
     spans = list(zip(ends, ends[1:], strict=False))
-    meta = sp.csr_matrix((0, data.n_features), dtype=data.X.dtype) if sp.issparse(data.X) else np.zeros((0, 0), data.X.dtype)
+    meta = (
+        sp.csr_matrix((0, data.n_features), dtype=data.X.dtype)
+        if sp.issparse(data.X)
+        else np.zeros((0, 0), data.X.dtype)
+    )
     X = da.concatenate(
         [
             da.from_delayed(dask.delayed(data.X[a:b]), (b - a, data.n_features), data.X.dtype, meta=meta)
@@ -173,7 +186,13 @@ def in_order(data: Dataset, journal: Any, choices: dict[str, Any]) -> Result:
     for number in range(len(journal.passes)):
         order = journal.order(number)
         result = symsgd.train(
-            data.X[order], np.asarray(data.y)[order], **choices, n_passes=1, shuffle=False, strategy=Sequential(), init=result
+            data.X[order],
+            np.asarray(data.y)[order],
+            **choices,
+            n_passes=1,
+            shuffle=False,
+            strategy=Sequential(),
+            init=result,
         )
     assert result is not None
     return result
@@ -196,7 +215,17 @@ def _incremental(data: Dataset, X: Any, y: Any, step_size: float, passes: int, s
         model.partial_fit(X, y, classes=classes)
         seconds.append(time.perf_counter() - began)
     auc = float(roc_auc_score(np.asarray(data.y_test) > 0, model.estimator_.decision_function(data.X_test)))
-    return ["dask-ml Incremental", f"{auc:.5f}", f"{auc - sequential:+.5f} (of the mean)", "", "", "", "", "", f"{median(seconds):.2f}"]
+    return [
+        "dask-ml Incremental",
+        f"{auc:.5f}",
+        f"{auc - sequential:+.5f} (of the mean)",
+        "",
+        "",
+        "",
+        "",
+        "",
+        f"{median(seconds):.2f}",
+    ]
 
 
 def _auc(data: Dataset, result: Result) -> float:
@@ -216,12 +245,16 @@ class Timed:
     result: Any
 
 
-def workers(console: Console, folder: Path, names: Sequence[str], passes: int = 3, counts: Sequence[int] = (1, 2)) -> None:
+def workers(
+    console: Console, folder: Path, names: Sequence[str], passes: int = 3, counts: Sequence[int] = (1, 2)
+) -> None:
     columns = (
         "twin", "rows", "GB", "workers", "s a pass", "times one", "AUC", "AUC less sequential", "rounds a pass", "error",
         "MB sent a pass", "cost model", "ratio",
     )  # fmt: skip
-    table = Table(title=f"Workers of one thread, from a store; 2 blocks a round, {passes} passes, medians after the first")
+    table = Table(
+        title=f"Workers of one thread, from a store; 2 blocks a round, {passes} passes, medians after the first"
+    )
     for column in columns:
         table.add_column(column, justify="left" if column == "twin" else "right")
     for name in names:
@@ -249,7 +282,15 @@ def workers(console: Console, folder: Path, names: Sequence[str], passes: int = 
         sequential = symsgd.train(rows, **choices, n_passes=passes, strategy="sequential")
         seconds = (time.perf_counter() - began) / passes
         auc_alone = _auc_of(test, sequential)
-        cells = [f"{name} twin", f"{len(rows):,}", "", "no Dask, one thread, window order", f"{seconds:.2f}", "", f"{auc_alone:.5f}"]
+        cells = [
+            f"{name} twin",
+            f"{len(rows):,}",
+            "",
+            "no Dask, one thread, window order",
+            f"{seconds:.2f}",
+            "",
+            f"{auc_alone:.5f}",
+        ]
         table.add_row(*cells)
         console.print(" | ".join(cells), style="dim")
         table.add_section()
@@ -269,12 +310,8 @@ def _timed(path: Path, count: int, choices: dict[str, Any], passes: int) -> Time
     store = open_store(path)
     sample = store.X[np.linspace(0, len(store) - 1, 20_000).astype(np.int64)]
     share = np.bincount(sample.indices, minlength=store.shape[1]) / sample.shape[0]
-    shape = costs.Shape(
-        store.shape[1], 1, 2, count, share, places=min(4096, int((share > 0).sum())), hops=costs.HOPS
-    )
-    said = [
-        sum(costs.round_bytes(shape, record.rows / record.blocks) for record in rounds) for rounds in result.rounds
-    ]
+    shape = costs.Shape(store.shape[1], 1, 2, count, share, places=min(4096, int((share > 0).sum())), hops=costs.HOPS)
+    said = [sum(costs.round_bytes(shape, record.rows / record.blocks) for record in rounds) for rounds in result.rounds]
     sent = [later[1] - earlier[1] for earlier, later in zip(seen, seen[1:], strict=False)]
     return Timed(median(second for second, _ in seen[1:]), median(sent), median(said[1:]), result)
 
