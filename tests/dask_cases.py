@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def dense_rows(rows: int = 4_000, features: int = 12, seed: int = 0) -> tuple[An
 
 def cut(count: int, parts: int) -> list[tuple[int, int]]:
     ends = [count * part // parts for part in range(parts + 1)]
-    return list(zip(ends, ends[1:], strict=False))
+    return list(pairwise(ends))
 
 
 def pieces(X: Any, y: Any, parts: int = 4) -> list[tuple[Any, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,15 +17,33 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
-def client() -> Iterator[Any]:
+@contextmanager
+def processes(n_workers: int, threads: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     with (
         dask.config.set(SETTINGS),
         LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=True, protocol="tcp", dashboard_address=None, memory_limit=None
+            n_workers=n_workers,
+            threads_per_worker=threads,
+            processes=True,
+            protocol="tcp",
+            dashboard_address=":0",
+            memory_limit=None,
         ) as cluster,
-        Client(cluster) as client,
+        Client(cluster, set_as_default=False) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    with processes(2, 2) as client, client.as_current():
+        yield client
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[Any]:
+    """Of workers that a test may kill."""
+    with processes(2, 1) as client:
         yield client
