@@ -17,6 +17,11 @@ ACCEPTED = (
 )
 
 
+# Twice what one machine tolerates: an error fades in the rows that come after it, and rounds across workers are few and
+# large, where those of threads are many and small and their errors add up.
+TOLERANCE = 0.02
+
+
 @dataclass(frozen=True)
 class Plan:
     """What workers' models become one by ("curvature", "sum", "mean", "adagrad"), and how large blocks are: None as
@@ -43,7 +48,7 @@ def plan_for(strategy: str | Strategy, rule: Rule) -> Plan:
     _check_rule(rule)
     automatic = isinstance(chosen, Auto)
     if isinstance(chosen, Auto):
-        parallel = MapReduce(Curvature(), block_size="auto")
+        parallel = MapReduce(Curvature(tolerance=TOLERANCE), block_size="auto")
         try:
             parallel.check(rule, None)
             chosen = parallel

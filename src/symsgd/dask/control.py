@@ -13,9 +13,10 @@ FEWEST_ROWS = 256  # a round costs the scheduler more than smaller blocks could 
 ALONE_SHARE, MOST_ALONE_FIRST = 16, 16_384  # of the first pass, rows that one block has while predictions change fast
 LEAST_ROUNDS = 4  # of a pass
 MOST_BETWEEN = 64  # rounds from one check to the next
+GROWS = 0.7  # of the tolerance, below which blocks double: the error of large ones grows with the root of their rows
 STRIKES = 2  # errors above the tolerance in a row after which blocks become smaller
 HOPELESS = 4  # such errors at the least size after which one block goes on alone
-ALONE_BLOCKS = 32  # blocks' worth of rows that it then has; four times as many each time in a row
+ALONE_BLOCKS = 8  # blocks' worth of rows that it then has; twice as many each time in a row
 HARM, START_SHARE = 2.0, 0.1  # a loss above twice the last one and a tenth of the first: the merge did harm
 
 
@@ -67,7 +68,7 @@ class Control:
             self.strikes, self.stretch, self.fresh = 0, 0, False
             larger = min(2 * self.rows, self.most)
             retry = larger < self.too_large or error < self.tolerance / 4
-            if error < self.tolerance / 2 and larger > self.rows and retry:
+            if error < GROWS * self.tolerance and larger > self.rows and retry:
                 self.rows, self.fresh, self.between = larger, True, 1
             else:
                 self.between = min(MOST_BETWEEN, max(8, 2 * self.between))
@@ -107,7 +108,7 @@ class Control:
                 error /= 2
 
     def _go_alone(self) -> None:
-        self.stretch = min(max(4 * self.stretch, ALONE_BLOCKS * self.rows), 32 * self.most)
+        self.stretch = min(max(2 * self.stretch, ALONE_BLOCKS * self.rows), 32 * self.most)
         self.alone = self.stretch
         self.strikes, self.fresh = 0, True
 
