@@ -33,8 +33,8 @@ class Result:
 
     ``coef`` has one row, or one per class where there are more than two; ``average_coef`` and ``average_intercept``
     are the means of the iterates where averaging was asked for and had begun. ``schema`` says what the columns of X
-    meant, in results that were loaded from a file which had one. ``losses`` are those of the last pass, one a model that
-    was in training; ``gathered_coef`` and ``gathered_intercept`` AdaGrad's sums of squared gradients.
+    meant, in results that were loaded from a file which had one. ``losses`` are those of the last pass, one a model
+    that was in training; ``gathered_coef`` and ``gathered_intercept`` AdaGrad's sums of squared gradients.
     """
 
     coef: Array

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 
+import dask
 from dask_cases import CHOICES, cut, pieces, sparse_rows, write_store
 from symsgd import CheckpointError
 from symsgd.combiners import Curvature
@@ -88,15 +88,15 @@ def test_a_client_that_died_goes_on_from_the_checkpoint(client: Any, rows: tuple
     settings = {**SETTINGS, "n_passes": 4, "strategy": MapReduce(Curvature(), block_size="auto")}
     undisturbed = train(client, store, **settings)
 
-    class PowerCut(Exception):
+    class PowerCutError(Exception):
         pass
 
     def cut_off(record: Any) -> None:
         if record.number == 3:
-            raise PowerCut
+            raise PowerCutError
 
     where = tmp_path / "training.ckpt"
-    with pytest.raises(PowerCut):
+    with pytest.raises(PowerCutError):
         train(client, store, **settings, checkpoint=where, callbacks=cut_off)
     resumed = train(client, store, **settings, checkpoint=where)
     assert np.array_equal(resumed.coef, undisturbed.coef)

@@ -11,6 +11,7 @@ from symsgd.bench import environment
 from symsgd.bench.single import (
     bandwidth,
     curvature,
+    dask,
     gpu,
     growth,
     memory,
@@ -24,7 +25,7 @@ from symsgd.bench.single import (
 
 BENCHMARKS = (
     "sequential", "memory", "bandwidth", "growth", "strategies", "curvature", "speedup", "parsing",
-    "tables", "stores", "gpu",
+    "tables", "stores", "gpu", "dask",
 )  # fmt: skip
 
 
@@ -35,7 +36,8 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="folder of real data sets with a realdata.py")
     parser.add_argument("--threads", type=int, nargs="+", help="of strategies and speedup (default: all cores, and 1)")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts (default 5)")
-    parser.add_argument("--sets", nargs="+", help="data sets of curvature and speedup (default: all)")
+    parser.add_argument("--sets", nargs="+", help="data sets of curvature, speedup and dask (default: all)")
+    parser.add_argument("--stores", type=Path, help="folder of the stores of dask, made if they are not there")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the rows of gpu (default 1.0: 400,000 and 500,000)"
     )
@@ -65,6 +67,8 @@ def main() -> None:
             stores.run(console, arguments.repeats)
         elif name == "gpu":
             gpu.run(console, arguments.scale)
+        elif name == "dask":
+            dask.run(console, arguments.data_dir, arguments.sets, arguments.stores)
         elif name == "tables":
             tables.run(console, arguments.repeats)
         else:

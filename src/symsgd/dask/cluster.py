@@ -1,9 +1,9 @@
 """A round on the cluster: what is asked of the scheduler, who is asked first, and what is done when a worker dies.
 
 Tasks of a round depend on the model and on partitions. A partition that a dead worker has had is computed again from
-the collection's graph, or opened again by path, by Dask itself; so are blocks and merges. Only what the client has sent,
-the model and the curvature, cannot be: then the round is asked for again, with the same numbers and so with the same
-result.
+the collection's graph, or opened again by path, by Dask itself; so are blocks and merges. Only what the client has
+scattered, large models and the curvature, cannot be: then the round is asked for again, with the same numbers and so
+with the same result.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from symsgd.dask import worker
+from symsgd.dask.costs import INLINE
 from symsgd.dask.lanes import Block
 from symsgd.dask.means import Sums
 from symsgd.dask.merging import ARITY, Curvature, Stretch, tree
@@ -110,7 +111,7 @@ class Cluster:
         return parts[0] if parts else None
 
     def _block(
-        self, model: Future, curvature: Future | None, block: Block, log_start: float, finish: str, before: Any
+        self, model: Any, curvature: Future | None, block: Block, log_start: float, finish: str, before: Any
     ) -> Future:
         """The segments of a block, one after the other, each where its partition is."""
         t = block.t
@@ -133,7 +134,10 @@ class Cluster:
             function, *arguments, key=key, pure=False, workers=workers, allow_other_workers=workers is not None
         )
 
-    def _send(self, value: Any) -> Future:
+    def _send(self, value: Any) -> Any:
+        """A future of it; or the value itself, which then is part of every task, if it is a small model."""
+        if isinstance(value, worker.Model) and value.nbytes <= INLINE:
+            return value
         return self.client.scatter(value, hash=False)
 
     def _kept(self, name: str, value: Any) -> Future:
@@ -160,7 +164,7 @@ class Cluster:
                 self._check_partitions(error)
                 if attempt == ATTEMPTS:
                     raise RuntimeError(
-                        f"workers died in {ATTEMPTS} attempts at the same round of the training; the last said: {error!r}"
+                        f"workers died in {ATTEMPTS} attempts at the same round of a training; the last said: {error!r}"
                     ) from error
                 logger.warning("a round is computed again: %r", error)
                 self.repeated += 1

@@ -1,12 +1,14 @@
 """What a pass costs on several machines: bytes, rounds and seconds, on paper.
 
-A round sends the model to every worker (the client to the scheduler, that to the first worker, and from there on from
-worker to worker), and movements up the tree (docs/dask.md):
+With f features, P blocks on W workers, and h hops between client and worker (two: by way of the scheduler):
 
-    model      f numbers of 4 bytes, or 8 a nonzero weight where that is less
-    movement   4 f bytes, or 8 m where that is less, m the features that its rows have; and those of Q
-    a round    (W + hops − 1) × model + (W − 1) × P / W … P − 1 movements + hops × movement of all
+    model      4 f bytes, or 8 a weight that is not 0 where that is less
+    movement   4 f bytes, or 8 m where that is less: m the features that its rows have, and those of Q
+    a round    (W + h − 1) models: h hops to the first worker, which others fetch it from. Small models: P h of them
+               P (1 − 1/W) movements, to where they are merged
+               h movements of all rows, to the client
 
+Measured against it: ``python -m symsgd.bench dask``; docs/dask.md.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from symsgd.dask.packing import index_type
 
 ENTRY_SECONDS = 2e-9  # a nonzero of a row on one core
 ROUND_SECONDS = 0.03  # the scheduler's: a dozen tasks, a scatter, a gather
+INLINE = 1 << 18  # bytes of a model up to which it travels with every block
 HOPS = 2  # from the client to a worker by way of the scheduler
 LEAST_GAIN = 1.4  # over one block that goes on alone
 
@@ -57,8 +60,9 @@ def round_bytes(shape: Shape, rows_a_block: float, seen: float | None = None) ->
     movement = shape.vector(shape.touched(rows_a_block))
     whole = shape.vector(shape.touched(rows_a_block * shape.n_blocks))
     workers = min(shape.n_workers, shape.n_blocks)
+    copies = workers + shape.hops - 1 if model > INLINE else shape.n_blocks * shape.hops
     away = shape.n_blocks * (1 - 1 / workers)  # those that are merged on another worker than their own
-    return (workers + shape.hops - 1) * model + away * movement + shape.hops * whole
+    return copies * model + away * movement + shape.hops * whole
 
 
 def least_rows(entries_a_row: float, n_blocks: int) -> int:

@@ -1,4 +1,4 @@
-"""`SGDClassifier` and `SGDRegressor` for Dask collections: the parameters and attributes of their twins on one machine."""
+"""`SGDClassifier` and `SGDRegressor` for Dask collections, with the parameters of their twins on one machine."""
 
 from __future__ import annotations
 
@@ -74,13 +74,14 @@ class OnDask(BaseSGD):
 
     def _check_for_dask(self) -> None:
         for name, value, accepted in (
-            ("early_stopping", self.early_stopping, False), ("average", self.average, False), ("device", self.device, "cpu"),
+            ("early_stopping", self.early_stopping, False), ("average", self.average, False),
+            ("device", self.device, "cpu"),
         ):  # fmt: skip
             if value != accepted:
                 raise ValueError(f"{name}={value!r} does not work across workers; accepted is {name}={accepted!r}")
         if self.n_jobs is not None and self.n_jobs < 1:
             raise ValueError(
-                f"n_jobs={self.n_jobs} is not accepted here; it is the threads of a block: None, or 1 and more"
+                f"n_jobs={self.n_jobs} is not accepted: a block has that many threads; None, or 1 and more"
             )
 
     def _described(self, found: Partitions) -> None:

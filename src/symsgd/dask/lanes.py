@@ -144,3 +144,32 @@ class Journal:
 def _visited(shuffle: bool | str, segment: Segment) -> Rows:
     kind = row_order(shuffle, segment.rows)
     return np.asarray(_core.Order(kind, segment.rows, segment.seed).write(0), np.int64)
+
+
+def flat_journal(journal: Journal) -> Rows:
+    """Numbers of all segments: pass, round, block, lane, t, partition, begin, end, seed."""
+    return np.array(
+        [
+            (i, j, k, block.lane, int(block.t), s.partition, s.begin, s.end, s.seed)
+            for i, rounds in enumerate(journal.passes)
+            for j, blocks in enumerate(rounds)
+            for k, block in enumerate(blocks)
+            for s in block.segments
+        ],
+        np.int64,
+    ).reshape(-1, 9)
+
+
+def journal_passes(numbers: Rows, passes: int) -> list[list[list[Block]]]:
+    """What :func:`flat_journal` wrote."""
+    found: list[list[list[Block]]] = [[] for _ in range(passes)]
+    for i, j, k, lane, t, partition, begin, end, seed in numbers.tolist():
+        rounds = found[i]
+        if j == len(rounds):
+            rounds.append([])
+        own = Segment(partition, begin, end, seed)
+        if k == len(rounds[j]):
+            rounds[j].append(Block(lane, float(t), (own,)))
+        else:
+            rounds[j][k] = Block(lane, rounds[j][k].t, (*rounds[j][k].segments, own))
+    return found

@@ -3,7 +3,7 @@
     mean            w = Σ_p S_p / P
     AdaGrad's mean  w_i = Σ_p G_pi S_pi / Σ_p G_pi,   G_i = Σ_p G_pi² / Σ_p G_pi     (the plain mean where all are 0)
 
-What travels are sums, so that they add up along any tree: Σ s, and for AdaGrad Σ G s, Σ G and Σ G², with s = S − keep w.
+What travels are sums, which add up along any tree: Σ s, and for AdaGrad Σ G s, Σ G and Σ G², with s = S − keep w.
 """
 
 from __future__ import annotations

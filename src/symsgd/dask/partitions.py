@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 ACCEPTED = (
-    "a Dask array or dataframe, a list of delayed partitions or futures (each X, (X, y) or (X, y, weights)), or the path "
-    "of a store or a list of paths"
+    "a Dask array or dataframe, a list of delayed partitions or futures (each X, (X, y) or (X, y, weights)), or the "
+    "path of a store or a list of paths"
 )
 SAMPLE_ROWS = 16_384
 SAMPLE_ENTRIES = 1 << 21

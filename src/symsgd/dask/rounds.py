@@ -14,7 +14,7 @@ import numpy.typing as npt
 from symsgd.dask.cluster import Cluster, Outcome
 from symsgd.dask.control import HARM, START_SHARE, Control
 from symsgd.dask.directions import Estimator, Sample
-from symsgd.dask.lanes import Block, Journal, Lanes, Segment
+from symsgd.dask.lanes import Block, Journal, Lanes, flat_journal, journal_passes
 from symsgd.dask.means import adagrad_mean_of, mean_of
 from symsgd.dask.merging import Curvature, Stretch, applied
 from symsgd.dask.packing import pack
@@ -149,12 +149,13 @@ class DistributedTraining:
 
     def save(self) -> bytes:
         numbers = {
-            "active": self.active, "t": self.t, "passes": self.passes, "done": self.done, "control": self.control.plain(),
+            "active": self.active, "t": self.t, "passes": self.passes, "done": self.done,
+            "control": self.control.plain(),
             "next_estimate": self._next_estimate, "first_loss": self._first_loss, "last_loss": self._last_loss,
             "step_size": self.training.steps.first,
         }  # fmt: skip
         arrays = {
-            "coef": self.coef, "intercept": self.intercept, "drift": self._drift, "journal": _flat_journal(self.journal),
+            "coef": self.coef, "intercept": self.intercept, "drift": self._drift, "journal": flat_journal(self.journal),
             "gathered": np.zeros(0) if self.gathered is None else self.gathered,
             "gathered_intercept": self.gathered_intercept, "Q": self._curvature.Q, "places": self._curvature.places,
             "sharpness": self._curvature.sharpness, "known": self._curvature.known, "rest": self._curvature.rest,
@@ -177,7 +178,7 @@ class DistributedTraining:
             if numbers["step_size"] != self.training.steps.first:
                 self.set_step_size(0, float(numbers["step_size"]))
             self.coef[...], self.intercept[...], self._drift = kept["coef"], kept["intercept"], kept["drift"]
-            self.journal.passes[:] = _journal_of(kept["journal"], self.passes)
+            self.journal.passes[:] = journal_passes(kept["journal"], self.passes)
             self.rounds = [[] for _ in range(self.passes)]
             if self.gathered is not None:
                 self.gathered[...], self.gathered_intercept[...] = kept["gathered"], kept["gathered_intercept"]
@@ -322,31 +323,3 @@ class DistributedTraining:
             return True
         self._last_loss = loss
         return False
-
-
-def _flat_journal(journal: Journal) -> Array:
-    """Numbers of all segments: pass, round, block, lane, t, partition, begin, end, seed."""
-    return np.array(
-        [
-            (i, j, k, block.lane, int(block.t), s.partition, s.begin, s.end, s.seed)
-            for i, rounds in enumerate(journal.passes)
-            for j, blocks in enumerate(rounds)
-            for k, block in enumerate(blocks)
-            for s in block.segments
-        ],
-        np.int64,
-    ).reshape(-1, 9)
-
-
-def _journal_of(numbers: Array, passes: int) -> list[list[list[Block]]]:
-    found: list[list[list[Block]]] = [[] for _ in range(passes)]
-    for i, j, k, lane, t, partition, begin, end, seed in numbers.tolist():
-        rounds = found[i]
-        if j == len(rounds):
-            rounds.append([])
-        own = Segment(partition, begin, end, seed)
-        if k == len(rounds[j]):
-            rounds[j].append(Block(lane, float(t), (own,)))
-        else:
-            rounds[j][k] = Block(lane, rounds[j][k].t, (*rounds[j][k].segments, own))
-    return found

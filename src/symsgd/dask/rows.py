@@ -140,10 +140,7 @@ def loaded(X: Any, y: Any = None, weight: Any = None) -> Loaded:
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
         names = tuple(map(str, X.columns))
         X = X.to_numpy()
-    if sp.issparse(X):
-        X = X.tocsr()
-    else:
-        X = np.asarray(X)
+    X = X.tocsr() if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"a partition of X has {X.ndim} dimension(s), shape {X.shape}; accepted is (rows, features)")
     if not sp.issparse(X) and X.dtype == object:

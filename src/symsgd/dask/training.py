@@ -201,7 +201,7 @@ def _control(plan: Plan, lanes: Lanes, found: Partitions) -> tuple[Any, str]:
     reason = plan.reason
     if plan.pays and control.alone > found.n_rows:
         reason = (
-            f"sequential, one worker after the other: rounds of {lanes.count} blocks pay from {least:,} rows a block on, "
+            f"sequential, one block after the other: rounds of {lanes.count} blocks pay from {least:,} rows each on, "
             f"and {found.n_rows:,} rows would be less than four of them; one machine would be faster"
         )
     return control, f"{reason}; {lanes.count} blocks a round over {len(found.rows)} partitions"

@@ -40,6 +40,11 @@ class Model:
     gathered: Packed | None = None
     gathered_intercept: Array | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Of what grows with the features."""
+        return self.weights.nbytes + (0 if self.gathered is None else self.gathered.nbytes)
+
 
 @dataclass(frozen=True)
 class Training:

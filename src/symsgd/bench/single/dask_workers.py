@@ -1,0 +1,140 @@
+"""Two workers of one thread each against one, on twins in stores: same blocks, and so the same model.
+
+Bytes are what the loopback device carried in a pass, everything on it included, beside what the cost model says
+(docs/dask.md). The last line of a set is the sequential run in the same order, in this process.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import roc_auc_score
+
+import symsgd
+from symsgd.bench.single.curvature import ALPHA
+from symsgd.bench.single.dask_fidelity import cluster
+from symsgd.callbacks import PassRecord
+from symsgd.data import open as open_store
+from symsgd.data import twin
+from symsgd.penalties import L2
+from symsgd.results import Result
+from symsgd.schedules import Constant
+from symsgd.strategies import Sequential
+
+STORED = {"rcv1": (20.0, 0.3), "criteo": (20.0, 0.03)}  # scale and step size
+LOOPBACK = Path("/proc/net/dev")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Passes after the first: seconds and bytes of each (medians), and what came of it."""
+
+    seconds: float
+    sent: float
+    said: float  # by the cost model
+    result: Any
+
+
+def run(console: Console, folder: Path, names: Sequence[str], passes: int = 3, counts: Sequence[int] = (1, 2)) -> None:
+    columns = (
+        "twin", "rows", "GB", "workers", "s a pass", "times one", "AUC", "AUC less sequential", "rounds a pass",
+        "error", "MB sent a pass", "cost model", "ratio",
+    )  # fmt: skip
+    table = Table(
+        title=f"Workers of one thread, from a store; 2 blocks a round, {passes} passes, medians after the first"
+    )
+    for column in columns:
+        table.add_column(column, justify="left" if column == "twin" else "right")
+    for name in names:
+        scale, step_size = STORED[name]
+        path = folder / f"{name}.store"
+        if not path.exists():
+            twin(name, scale, store=path)
+        rows, test = open_store(path), open_store(path.with_name(f"{name}.test.store"))
+        choices: dict[str, Any] = {"loss": "log_loss", "penalty": L2(ALPHA), "schedule": Constant(step_size)}
+        one, auc, timed = math.nan, math.nan, None
+        for count in counts:
+            timed = _timed(path, count, choices, passes)
+            one = timed.seconds if count == 1 else one
+            auc = _auc_of(test, timed.result)
+            record = timed.result.passes[-1]
+            cells = [
+                f"{name} twin", f"{len(rows):,}", f"{path.stat().st_size / 1e9:.1f}", f"{count}",
+                f"{timed.seconds:.2f}", f"{one / timed.seconds:.2f}", f"{auc:.5f}", "", f"{len(timed.result.rounds[-1])}",
+                "" if record.error is None else f"{record.error:.4f}", f"{timed.sent / 1e6:.1f}",
+                f"{timed.said / 1e6:.1f}", f"{timed.sent / timed.said:.2f}",
+            ]  # fmt: skip
+            table.add_row(*cells)
+            console.print(" | ".join(cells), style="dim")
+        assert timed is not None
+        began = time.perf_counter()
+        sequential = follow(path, timed.result.journal, choices)
+        seconds = (time.perf_counter() - began) / passes
+        auc_alone = _auc_of(test, sequential)
+        cells = [f"{name} twin", f"{len(rows):,}", "", "sequential in that order, no Dask", f"{seconds:.2f}", "",
+                 f"{auc_alone:.5f}", f"{auc - auc_alone:+.5f}"]  # fmt: skip
+        table.add_row(*cells)
+        console.print(" | ".join(cells), style="dim")
+        table.add_section()
+    console.print(table)
+
+
+def follow(path: Path, journal: Any, choices: dict[str, Any]) -> Result:
+    """Sequential SGD in the order of the journal, from the store: segment after segment."""
+    from symsgd.dask.rows import Stored
+
+    store = open_store(path)
+    rows, result = Stored(str(path), store.generation, len(store)), None
+    classes = np.unique(store.y)
+    for block in (block for rounds in journal.passes for blocks in rounds for block in blocks):
+        for segment in block.segments:
+            data, y, _ = rows.between(segment.begin, segment.end)
+            result = symsgd.train(
+                data, y, **choices, classes=classes, n_passes=1, seed=segment.seed, strategy=Sequential(), init=result
+            )
+    assert result is not None
+    return result
+
+
+def _timed(path: Path, count: int, choices: dict[str, Any], passes: int) -> Timed:
+    from symsgd.dask import costs, train
+
+    seen: list[tuple[float, int]] = []
+
+    def note(record: PassRecord) -> None:
+        seen.append((record.seconds, bytes_so_far()))
+
+    with cluster(count, 1) as client:
+        result = train(client, path, **choices, strategy="auto", blocks=2, n_passes=passes, callbacks=note)
+    store = open_store(path)
+    sample = store.X[np.linspace(0, len(store) - 1, 20_000).astype(np.int64)]
+    share = np.bincount(sample.indices, minlength=store.shape[1]) / sample.shape[0]
+    shape = costs.Shape(store.shape[1], 1, 2, count, share, places=min(4096, int((share > 0).sum())), hops=costs.HOPS)
+    said = [sum(costs.round_bytes(shape, record.rows / record.blocks) for record in rounds) for rounds in result.rounds]
+    sent = [later[1] - earlier[1] for earlier, later in pairwise(seen)]
+    return Timed(median(second for second, _ in seen[1:]), median(sent), median(said[1:]), result)
+
+
+def bytes_so_far() -> int:
+    """That the loopback device has carried; 0 where the system does not say."""
+    if not LOOPBACK.exists():
+        return 0
+    for line in LOOPBACK.read_text().splitlines():
+        name, _, numbers = line.partition(":")
+        if name.strip() == "lo":
+            return int(numbers.split()[0])
+    return 0
+
+
+def _auc_of(test: Any, result: Result) -> float:
+    return float(roc_auc_score(np.asarray(test.y) > 0, result.decision(test.X)))
