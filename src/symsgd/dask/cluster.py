@@ -72,9 +72,7 @@ class Cluster:
             root = self._submit("root", worker.finish_round, before, parts[last], shape) if before else parts[last]
             if not check or before is None:
                 return [root]
-            again = self._block(sent, shape, blocks[last], 0.0, "movement", before)
-            seen = self._submit("seen", worker.predicted_after, sent, again, self._kept("probe", self.probe))
-            return [root, seen]
+            return [root, self._block(sent, shape, blocks[last], 0.0, "predictions", before)]
 
         whole, *seen = self._gathered(ask)
         again = seen[0] if seen else None
@@ -120,7 +118,8 @@ class Cluster:
             source = self.partitions.sources[segment.partition]
             before = self._submit(
                 "block", worker.train_segment, model, before, source, segment, t, log_start, self.training, curvature,
-                finish if last else "movement", workers=self._home(block.lane, source),
+                finish if last else "movement", self._kept("probe", self.probe) if finish == "predictions" else None,
+                workers=self._home(block.lane, source),
             )  # fmt: skip
             t += segment.rows
         future: Future = before

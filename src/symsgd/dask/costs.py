@@ -22,7 +22,7 @@ from symsgd.dask.packing import index_type
 
 ENTRY_SECONDS = 2e-9  # a nonzero of a row on one core
 ROUND_SECONDS = 0.03  # the scheduler's: a dozen tasks, a scatter, a gather
-INLINE = 1 << 18  # bytes of a model up to which it travels with every block
+INLINE = 1 << 16  # bytes of a model up to which it travels with every block
 HOPS = 2  # from the client to a worker by way of the scheduler
 LEAST_GAIN = 1.4  # over one block that goes on alone
 
@@ -54,14 +54,18 @@ class Shape:
         return min(sparse, 4.0 * self.n_features * self.n_models)
 
 
-def round_bytes(shape: Shape, rows_a_block: float, seen: float | None = None) -> float:
-    """What a round sends. ``seen``: rows trained so far, if the model may still be sparse."""
+def round_bytes(shape: Shape, rows_a_block: float, checked: bool = False, seen: float | None = None) -> float:
+    """What a round sends. ``checked``: its last block was trained again. ``seen``: rows trained, if the model may
+    still be sparse."""
     model = shape.vector(shape.n_features if seen is None else shape.touched(seen))
     movement = shape.vector(shape.touched(rows_a_block))
     whole = shape.vector(shape.touched(rows_a_block * shape.n_blocks))
     workers = min(shape.n_workers, shape.n_blocks)
     copies = workers + shape.hops - 1 if model > INLINE else shape.n_blocks * shape.hops
     away = shape.n_blocks * (1 - 1 / workers)  # those that are merged on another worker than their own
+    if checked:
+        copies += 0 if model > INLINE else shape.hops
+        away += 1 - 1 / workers
     return copies * model + away * movement + shape.hops * whole
 
 

@@ -8,6 +8,7 @@ a Λ and a c of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,20 @@ class Sample:
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
+    @cached_property
+    def _own(self) -> tuple[Any, Array | None]:
+        """Rows without the features that none of them has, and which are left."""
+        if not sp.issparse(self.X):
+            return self.X, None
+        features, places = np.unique(self.X.indices, return_inverse=True)
+        rows = sp.csr_matrix((self.X.data, places, self.X.indptr), shape=(self.n_rows, max(1, len(features))))
+        return rows, features if len(features) else np.zeros(1, np.int64)
+
     def predictions(self, coef: Array, intercept: Array) -> Array:
         """models × rows."""
-        return np.asarray((self.X @ coef.T.astype(np.float64)).T + intercept[:, None])
+        rows, features = self._own
+        own = coef if features is None else coef[:, features]
+        return np.asarray((rows @ own.T.astype(np.float64)).T + intercept[:, None])
 
     def loss(self, loss: Loss, predictions: Array) -> Array:
         """The mean of each model's."""

@@ -59,10 +59,9 @@ def index_type(n_features: int) -> np.dtype[Any]:
 
 def pack(dense: Array, touched: Array | None = None) -> Packed:
     """lines × features as they travel; ``touched`` says which features may be other than 0, if the caller knows."""
-    n_features = dense.shape[1]
     if touched is None:
-        touched = np.flatnonzero((dense != 0).any(axis=0))
-    return _smaller(n_features, touched, dense, gathered=False)
+        touched = _touched(dense != 0)
+    return _smaller(dense.shape[1], touched, dense, gathered=False)
 
 
 def pack_columns(n_features: int, indices: Array, values: Array) -> Packed:
@@ -88,8 +87,17 @@ def _smaller(n_features: int, indices: Array, values: Array, gathered: bool) -> 
 def moved(start: Array, end: Array) -> Packed:
     """end − start, without features that differ by no more than rounding."""
     change = end - start
-    change[np.abs(change) <= ROUNDING * np.abs(start)] = 0
-    return pack(change)
+    there = np.abs(change) > ROUNDING * np.abs(start)
+    touched = _touched(there)
+    if not sparse_is_smaller(change.shape[1], len(touched), len(change)):
+        change *= there
+    elif len(change) > 1:
+        change[~there] = 0
+    return pack(change, touched)
+
+
+def _touched(there: Array) -> Array:
+    return np.flatnonzero(there[0] if len(there) == 1 else there.any(axis=0))
 
 
 def added(first: Packed, second: Packed) -> Packed:

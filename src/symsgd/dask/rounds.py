@@ -208,17 +208,17 @@ class DistributedTraining:
         error, undone = None, False
         if not alone and self.merges == "curvature":
             predictions = self._probe.predictions(coef, intercept)
+            before = self._probe.predictions(self.coef, self.intercept)
             if check:
                 error = self._error(outcome, predictions, len(blocks))
                 undone = not control.checked(error)
             else:
                 control.unchecked()
-            if not undone and self._harms(whole, predictions):
+            if not undone and self._harms(whole, predictions, before):
                 control.harmed()
                 undone = True
             if not undone:
-                moved = predictions - self._probe.predictions(self.coef, self.intercept)
-                self._drift = np.sqrt(np.mean(moved**2, axis=1)) / 2
+                self._drift = np.sqrt(np.mean((predictions - before) ** 2, axis=1)) / 2
         elif whole.diverged:
             return np.full(len(self.intercept), np.inf)
         self.rounds[-1].append(
@@ -311,14 +311,13 @@ class DistributedTraining:
         spread = float(((own - own.mean(axis=1, keepdims=True)) ** 2).sum())
         return math.sqrt(blocks / 2 * off / spread) if spread > 0 else float(off > 0)
 
-    def _harms(self, whole: Stretch, predictions: Array) -> bool:
+    def _harms(self, whole: Stretch, predictions: Array, before: Array) -> bool:
         """Whether the merge has made the loss of the probe's rows far worse."""
         if whole.diverged or not np.isfinite(predictions).all():
             return True
         loss = float(self._probe.loss(self.training.loss, predictions).mean())
         if math.isnan(self._first_loss):
-            start = self._probe.predictions(self.coef, self.intercept)
-            self._first_loss = self._last_loss = float(self._probe.loss(self.training.loss, start).mean())
+            self._first_loss = self._last_loss = float(self._probe.loss(self.training.loss, before).mean())
         if loss > HARM * self._last_loss + START_SHARE * self._first_loss:
             return True
         self._last_loss = loss

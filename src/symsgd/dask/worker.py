@@ -174,12 +174,16 @@ def train_segment(
     training: Training,
     curvature: Curvature | None,
     finish: str,
-) -> Movement | Stretch | Sums:
+    probe: Any = None,
+) -> Movement | Stretch | Sums | Array | None:
     """One segment of a block, from the round's model, decayed by exp(``log_start``), or from where ``before`` ended.
 
-    ``finish``: "movement" if another segment follows, else "stretch" or "sums", what is merged.
+    ``finish``: "movement" if another segment follows, else "stretch" or "sums", what is merged; or "predictions", what
+    the model then predicts of the rows ``probe``, models × rows, None if it is not finite.
     """
     movement = _trained(model, before, rows, segment, t, log_start, training, curvature)
+    if finish == "predictions":
+        return _predicted(model, movement, probe)
     if finish == "sums":
         return sums_of(movement)
     if finish == "stretch":
@@ -312,8 +316,7 @@ def merge_sums(parts: Sequence[Sums]) -> Sums:
     return summed(parts)
 
 
-def predicted_after(model: Model, movement: Movement, probe: Any) -> Array | None:
-    """What a model that has moved so predicts of the probe's rows, models × rows; None if it is not finite."""
+def _predicted(model: Model, movement: Movement, probe: Any) -> Array | None:
     if movement.diverged:
         return None
     coef = model.weights.dense(np.float64) * np.exp(movement.log_kept)[:, None]

@@ -32,6 +32,7 @@ from symsgd.schedules import Constant
 from symsgd.strategies import Sequential
 
 STORED = {"rcv1": (20.0, 0.3), "criteo": (20.0, 0.03)}  # scale and step size
+COUNTED = 4_000_000  # rows whose features the cost model is told
 LOOPBACK = Path("/proc/net/dev")
 
 
@@ -117,10 +118,13 @@ def _timed(path: Path, count: int, choices: dict[str, Any], passes: int) -> Time
     with cluster(count, 1) as client:
         result = train(client, path, **choices, strategy="auto", blocks=2, n_passes=passes, callbacks=note)
     store = open_store(path)
-    sample = store.X[np.linspace(0, len(store) - 1, 20_000).astype(np.int64)]
-    share = np.bincount(sample.indices, minlength=store.shape[1]) / sample.shape[0]
+    many = store.X.indptr[: min(len(store), COUNTED) + 1]
+    share = np.bincount(store.X.indices[: many[-1]], minlength=store.shape[1]) / (len(many) - 1)
     shape = costs.Shape(store.shape[1], 1, 2, count, share, places=min(4096, int((share > 0).sum())), hops=costs.HOPS)
-    said = [sum(costs.round_bytes(shape, record.rows / record.blocks) for record in rounds) for rounds in result.rounds]
+    said = [
+        sum(costs.round_bytes(shape, record.rows / record.blocks, record.error is not None) for record in rounds)
+        for rounds in result.rounds
+    ]
     sent = [later[1] - earlier[1] for earlier, later in pairwise(seen)]
     return Timed(median(second for second, _ in seen[1:]), median(sent), median(said[1:]), result)
 
