@@ -116,9 +116,9 @@ def test_what_is_refused_before_any_work(client: Any, rows: tuple[Any, Any, Any,
     for options, kind, message in refused:
         with pytest.raises(kind, match=message):
             train(client, "there is no such store", **options)
-    with pytest.raises(TypeError, match="must be a distributed.Client"):
+    with pytest.raises(TypeError, match=r"must be a distributed\.Client"):
         train("tcp://scheduler", lazy, lazy_y)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="For rows in this process's memory there is symsgd.train"):
+    with pytest.raises(TypeError, match=r"For rows in this process's memory there is symsgd\.train"):
         train(client, X, y)
     with pytest.raises(TypeError, match="y is a ndarray"):
         train(client, lazy, y)

@@ -1,4 +1,5 @@
-"""The client holds the model and nothing of the rows: its memory stays flat on data four times larger than its limit."""
+"""The client holds the model and nothing of the rows: its memory stays flat on data four times larger than what it
+may take."""
 
 from __future__ import annotations
 

@@ -187,6 +187,12 @@ def test_the_cost_model() -> None:
     assert costs.round_bytes(sparse, 100, seen=800) < 0.05 * costs.round_bytes(dense, 100)
     assert costs.least_rows(100, 8) < costs.least_rows(10, 8) < costs.least_rows(10, 2)
     assert costs.least_rows(10, 1) > 10**12
+    paper = costs.pass_cost(sparse, 1e8, 100, 1e5, 1e9)
+    assert paper.rounds == pytest.approx(125)
+    assert 1 < paper.gain < 4
+    slow = costs.pass_cost(sparse, 1e8, 100, 1e5, 1e6)
+    assert (slow.rounds, slow.sent) == (paper.rounds, paper.sent)
+    assert slow.gain < 0.2
 
 
 def test_rows_between_are_the_rows() -> None:

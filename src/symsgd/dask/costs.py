@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from symsgd.dask.merging import ARITY
 from symsgd.dask.packing import index_type
 
 ENTRY_SECONDS = 2e-9  # a nonzero of a row on one core
@@ -75,3 +76,33 @@ def least_rows(entries_a_row: float, n_blocks: int) -> int:
     if gain <= 0:
         return 1 << 40
     return int(np.ceil(ROUND_SECONDS / (max(1.0, entries_a_row) * ENTRY_SECONDS) / gain))
+
+
+@dataclass(frozen=True)
+class PassCost:
+    """A pass on paper: rounds, bytes that all links carry together, seconds, and how many times as fast as one core."""
+
+    rounds: float
+    sent: float
+    seconds: float
+    gain: float
+
+
+def pass_cost(shape: Shape, n_rows: float, entries_a_row: float, rows_a_block: float, bandwidth: float) -> PassCost:
+    """``bandwidth``: bytes a second between any two machines, of many pairs at a time.
+
+    A model goes from one worker to the next, each that has it serving another: log₂ W times its length. A merge takes
+    in eight movements, one after the other, on each of log₈ P levels.
+    """
+    workers = min(shape.n_workers, shape.n_blocks)
+    model = shape.vector(shape.n_features)
+    movement = shape.vector(shape.touched(rows_a_block))
+    whole = shape.vector(shape.touched(rows_a_block * shape.n_blocks))
+    computing = rows_a_block * entries_a_row * ENTRY_SECONDS * shape.n_blocks / workers
+    levels = np.ceil(np.log(max(2, shape.n_blocks)) / np.log(ARITY))
+    sending = (shape.hops + np.log2(workers)) * model + (levels - 1) * (ARITY - 1) * whole
+    sending += min(ARITY, shape.n_blocks - 1) * movement + shape.hops * whole
+    rounds = n_rows / (rows_a_block * shape.n_blocks)
+    seconds = rounds * (computing + ROUND_SECONDS + sending / bandwidth)
+    alone = n_rows * entries_a_row * ENTRY_SECONDS
+    return PassCost(rounds, rounds * round_bytes(shape, rows_a_block), float(seconds), float(alone / seconds))

@@ -71,9 +71,9 @@ def run(console: Console, folder: Path, names: Sequence[str], passes: int = 3, c
             record = timed.result.passes[-1]
             cells = [
                 f"{name} twin", f"{len(rows):,}", f"{path.stat().st_size / 1e9:.1f}", f"{count}",
-                f"{timed.seconds:.2f}", f"{one / timed.seconds:.2f}", f"{auc:.5f}", "", f"{len(timed.result.rounds[-1])}",
-                "" if record.error is None else f"{record.error:.4f}", f"{timed.sent / 1e6:.1f}",
-                f"{timed.said / 1e6:.1f}", f"{timed.sent / timed.said:.2f}",
+                f"{timed.seconds:.2f}", f"{one / timed.seconds:.2f}", f"{auc:.5f}", "",
+                f"{len(timed.result.rounds[-1])}", "" if record.error is None else f"{record.error:.4f}",
+                f"{timed.sent / 1e6:.1f}", f"{timed.said / 1e6:.1f}", f"{timed.sent / timed.said:.2f}",
             ]  # fmt: skip
             table.add_row(*cells)
             console.print(" | ".join(cells), style="dim")
