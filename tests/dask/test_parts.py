@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dask_cases import dense_rows, sparse_rows
+from dask_cases import dense_rows, sparse_rows, write_store
 from symsgd import losses, penalties, schedules
 from symsgd.dask import costs
 from symsgd.dask.control import Control, first_control
@@ -203,3 +205,47 @@ def test_rows_between_are_the_rows() -> None:
         found = part.source.toarray() if sp.issparse(part.source) else part.source
         np.testing.assert_array_equal(found, X[30:70].toarray())
         assert check_data(part, 1) is part
+
+
+def test_some_rows_of_a_store_are_compared_with_their_checksums(tmp_path: Path) -> None:
+    from symsgd.data import open as open_store
+    from symsgd.errors import StoreError
+
+    X, y = sparse_rows(60_000, 200, 30)
+    path = write_store(tmp_path / "rows.store", X, y)
+    store = open_store(path)
+    last = max(store._table.arrays["values"].extents, key=lambda extent: extent.offset)
+    with path.open("r+b") as file:
+        file.seek(last.offset)
+        byte = file.read(1)
+        file.seek(last.offset)
+        file.write(bytes([byte[0] ^ 1]))
+    damaged = open_store(path)
+    damaged.verify_rows(0, 100, 1)
+    with pytest.raises(StoreError, match="its array 'values' is damaged"):
+        damaged.verify_rows(59_900, 60_000, 1)
+    with pytest.raises(StoreError, match="its array 'values' is damaged"):
+        damaged.verify(1)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_what_adagrad_has_gathered_can_be_taken_up_again(classes: int) -> None:
+    """Two halves, the second from where the first ended, are the whole."""
+    import symsgd
+    from symsgd.strategies import AllReduce
+
+    X, _ = dense_rows(400)
+    y = np.arange(400) % classes
+    choices = {"strategy": AllReduce(0.3), "n_threads": 1, "n_passes": 1, "shuffle": False, "classes": range(classes)}
+    whole = symsgd.train(X, y, **choices)
+    first = symsgd.train(X[:200], y[:200], **choices)
+    start = symsgd.Start(
+        first.coef, first.intercept, first.t, gathered_coef=first.gathered_coef,
+        gathered_intercept=first.gathered_intercept,
+    )  # fmt: skip
+    second = symsgd.train(X[200:], y[200:], **choices, init=start)
+    np.testing.assert_allclose(second.coef, whole.coef, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(second.gathered_coef, whole.gathered_coef, rtol=1e-5)
+    np.testing.assert_allclose(second.gathered_intercept, whole.gathered_intercept)
+    assert len(whole.losses) == (1 if classes == 2 else classes)
+    assert symsgd.train(X, y, strategy="sequential", n_passes=1).gathered_coef is None

@@ -7,6 +7,7 @@ With f features, P blocks on W workers, and h hops between client and worker (tw
     a round    (W + h − 1) models: h hops to the first worker, which others fetch it from. Small models: P h of them
                P (1 − 1/W) movements, to where they are merged
                h movements of all rows, to the client
+    now and then (W + h − 1) estimates of H: 4 bytes × 64 directions × 4,096 features, 12 a feature that is known
 
 Measured against it: ``python -m symsgd.bench dask``; docs/dask.md.
 """
@@ -68,6 +69,17 @@ def round_bytes(shape: Shape, rows_a_block: float, checked: bool = False, seen: 
         copies += 0 if model > INLINE else shape.hops
         away += 1 - 1 / workers
     return copies * model + away * movement + shape.hops * whole
+
+
+def estimate_bytes(shape: Shape, rank: int, sample_rows: int) -> float:
+    """What an estimate of H sends to the workers: Q, and c of the features that two rows of the sample have or more."""
+    known = float(shape.n_features)
+    if shape.row_share is not None:
+        share = np.minimum(shape.row_share, 1 - 1e-12)
+        none = np.exp(sample_rows * np.log1p(-share))
+        known = float((1 - none * (1 + sample_rows * share / (1 - share))).sum())
+    own = 4.0 * (shape.places + 1) * rank + 8.0 * shape.places + (8.0 + 4.0 * shape.n_models) * known
+    return (min(shape.n_workers, shape.n_blocks) + shape.hops - 1) * own
 
 
 def least_rows(entries_a_row: float, n_blocks: int) -> int:

@@ -250,10 +250,14 @@ def _delayed(client: Client, parts: list[Any], columns: list[list[Any] | None], 
     return list(client.compute([make(*each) for each in zip(parts, y, weight, strict=True)]))
 
 
+def sample_size(n_rows: int, n_entries: int) -> int:
+    """Rows of the sample that the client keeps."""
+    return int(min(n_rows, SAMPLE_ROWS, max(256, SAMPLE_ENTRIES // max(1.0, n_entries / n_rows))))
+
+
 def draw_sample(client: Client, found: Partitions, classes: Array | None, class_weight: Array | None) -> Sample:
     """Rows spread evenly over all partitions, by the workers."""
-    per_row = max(1.0, found.n_entries / found.n_rows)
-    count = int(min(found.n_rows, SAMPLE_ROWS, max(256, SAMPLE_ENTRIES // per_row)))
+    count = sample_size(found.n_rows, found.n_entries)
     at = np.unique(np.linspace(0, found.n_rows - 1, count).astype(np.int64))
     starts = np.concatenate([[0], np.cumsum(found.rows)])
     asked = []

@@ -30,7 +30,8 @@ ESTIMATE_FIRST, ESTIMATE_FIRST_JUMPS = 16_384, 512  # rows after which H is esti
 @dataclass(frozen=True)
 class RoundRecord:
     """What a round was: its blocks and rows, the error if it was checked, bytes of the model that was sent to workers
-    and of the merged movement that came back, seconds that workers' cores were busy."""
+    and of the merged movement that came back, seconds that workers' cores were busy. ``estimated``: H was estimated
+    anew before it, and sent."""
 
     blocks: int
     rows: int
@@ -39,6 +40,7 @@ class RoundRecord:
     model_bytes: int
     movement_bytes: int
     busy: float
+    estimated: bool = False
 
 
 class DistributedTraining:
@@ -197,8 +199,7 @@ class DistributedTraining:
         rows = control.alone if control.alone else control.rows
         blocks = self.lanes.take_alone(rows, self.t) if alone else self.lanes.take(control.rows, self.t)
         alone = alone or len(blocks) == 1
-        if not alone:
-            self._estimate_if_due()
+        estimated = not alone and self._estimate_if_due()
         check = not alone and self.merges == "curvature" and control.due
         outcome, model = self._trained(blocks, check)
         whole = outcome.whole
@@ -223,7 +224,7 @@ class DistributedTraining:
             return np.full(len(self.intercept), np.inf)
         self.rounds[-1].append(
             RoundRecord(
-                len(blocks), whole.rows, error, undone, model.weights.nbytes, whole.nbytes, whole.seconds
+                len(blocks), whole.rows, error, undone, model.weights.nbytes, whole.nbytes, whole.seconds, estimated
             )
         )  # fmt: skip
         if undone:
@@ -285,9 +286,9 @@ class DistributedTraining:
 
     # --- how good it is --------------------------------------------------------------------------------------------
 
-    def _estimate_if_due(self) -> None:
+    def _estimate_if_due(self) -> bool:
         if self._estimator is None or self.done < self._next_estimate:
-            return
+            return False
         loss: Loss = self.training.loss
         first = ESTIMATE_FIRST if loss.smooth else ESTIMATE_FIRST_JUMPS
         self._next_estimate = max(first, 4 * self.done)
@@ -295,6 +296,7 @@ class DistributedTraining:
         step = float(self.training.steps.size(self.t))
         slopes = self.sample.slopes(loss, predictions, step, self._drift, self.kappa)
         self._curvature = self._estimator.estimate(slopes)
+        return True
 
     def _error(self, outcome: Outcome, predictions: Array, blocks: int) -> float:
         """How far the merged model is from one that ran the last block after the others, as a share of the spread."""

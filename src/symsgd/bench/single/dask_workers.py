@@ -108,7 +108,7 @@ def follow(path: Path, journal: Any, choices: dict[str, Any]) -> Result:
 
 
 def _timed(path: Path, count: int, choices: dict[str, Any], passes: int) -> Timed:
-    from symsgd.dask import costs, train
+    from symsgd.dask import costs, partitions, train
 
     seen: list[tuple[float, int]] = []
 
@@ -121,12 +121,20 @@ def _timed(path: Path, count: int, choices: dict[str, Any], passes: int) -> Time
     many = store.X.indptr[: min(len(store), COUNTED) + 1]
     share = np.bincount(store.X.indices[: many[-1]], minlength=store.shape[1]) / (len(many) - 1)
     shape = costs.Shape(store.shape[1], 1, 2, count, share, places=min(4096, int((share > 0).sum())), hops=costs.HOPS)
+    sample = partitions.sample_size(len(store), store.n_entries)
+    estimate = costs.estimate_bytes(shape, result.passes[-1].rank, sample)
     said = [
-        sum(costs.round_bytes(shape, record.rows / record.blocks, record.error is not None) for record in rounds)
+        sum(
+            costs.round_bytes(shape, record.rows / record.blocks, record.error is not None)
+            + record.estimated * estimate
+            for record in rounds
+        )
         for rounds in result.rounds
     ]
     sent = [later[1] - earlier[1] for earlier, later in pairwise(seen)]
-    return Timed(median(second for second, _ in seen[1:]), median(sent), median(said[1:]), result)
+    one = [(said[i], sent[i - 1]) for i in range(1, len(said))]
+    typical = sorted(one)[(len(one) - 1) // 2]  # of one and the same pass
+    return Timed(median(second for second, _ in seen[1:]), typical[1], typical[0], result)
 
 
 def bytes_so_far() -> int:
