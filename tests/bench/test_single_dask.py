@@ -23,7 +23,7 @@ def threads(n_workers: int, n_threads: int) -> Any:
 
     with (
         LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
+        Client(cluster) as client,  # dask-ml asks for the last one made
     ):
         yield client
 
