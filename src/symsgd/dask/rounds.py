@@ -24,7 +24,10 @@ from symsgd.losses import Loss
 
 Array = npt.NDArray[Any]
 
-ESTIMATE_FIRST, ESTIMATE_FIRST_JUMPS = 16_384, 512  # rows after which H is estimated again, then at four times as many
+ESTIMATE_FIRST, ESTIMATE_FIRST_JUMPS = (
+    16_384,
+    512,
+)  # rows, or a pass if less, after which H is estimated again; then at 4 times as many
 
 
 @dataclass(frozen=True)
@@ -290,7 +293,7 @@ class DistributedTraining:
         if self._estimator is None or self.done < self._next_estimate:
             return False
         loss: Loss = self.training.loss
-        first = ESTIMATE_FIRST if loss.smooth else ESTIMATE_FIRST_JUMPS
+        first = min(ESTIMATE_FIRST if loss.smooth else ESTIMATE_FIRST_JUMPS, self.lanes.total)
         self._next_estimate = max(first, 4 * self.done)
         predictions = self.sample.predictions(self.coef, self.intercept)
         step = float(self.training.steps.size(self.t))
