@@ -45,6 +45,7 @@ class Checkpoint:
     passes: list[PassRecord]
     patience: Mapping[int, Patience]
     converged: bool
+    losses: tuple[float, ...] = ()  # of the last pass, by model
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class Checkpoints:
             "passes": [_as_json(record) for record in checkpoint.passes],
             "patience": {str(c): _as_json(patience) for c, patience in checkpoint.patience.items()},
             "converged": checkpoint.converged,
+            "losses": list(checkpoint.losses),
         }
         state = np.frombuffer(checkpoint.state, np.uint8)
         archives.write(archives.CHECKPOINT, self.path, document, {"state": state, **checkpoint.arrays})
@@ -97,6 +99,7 @@ class Checkpoints:
                 [_from_json(PassRecord, record) for record in document["passes"]],
                 {int(c): _from_json(Patience, patience) for c, patience in document["patience"].items()},
                 bool(document["converged"]),
+                tuple(float(loss) for loss in document["losses"]),
             )
         except CheckpointError:
             raise

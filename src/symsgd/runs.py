@@ -194,7 +194,7 @@ class Run:
     def kept(self, patience: dict[int, Patience]) -> Checkpoint:
         """All that later passes depend on."""
         self._store_average()
-        return Checkpoint(self.native.save(), self._arrays(), self.passes, patience, self.converged)
+        return Checkpoint(self.native.save(), self._arrays(), self.passes, patience, self.converged, self.losses)
 
     def _arrays(self) -> dict[str, Array]:
         arrays = {"coef": self.coef, "intercept": self.intercept}
@@ -209,7 +209,8 @@ class Run:
             if (array.shape, array.dtype) != (own.shape, own.dtype):
                 raise ValueError(f"{name} has shape {array.shape} and type {array.dtype}")
             own[...] = array
-        self.passes, self.converged, self.t = kept.passes, kept.converged, self.native.t
+        self.passes, self.converged, self.losses = kept.passes, kept.converged, kept.losses
+        self.t = self.native.t
 
     def lower_steps(self, going: list[int], followed: dict[int, Patience]) -> list[int]:
         """Adaptive: a class without improvement goes on with a fifth of its step, until that is too small."""
