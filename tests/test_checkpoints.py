@@ -53,12 +53,13 @@ def labels(X: Any, classes: int = 2) -> Any:
 
 
 def assert_same(result: Result, expected: Result) -> None:
-    for name in ("coef", "intercept", "average_coef", "average_intercept"):
+    for name in ("coef", "intercept", "average_coef", "average_intercept", "gathered_coef", "gathered_intercept"):
         found, wanted = getattr(result, name), getattr(expected, name)
         assert (found is None) == (wanted is None)
         if found is not None:
             assert_array_equal(found, wanted)
     assert result.t == expected.t
+    assert result.losses == expected.losses
     assert result.converged == expected.converged
     assert [dataclasses.replace(record, seconds=0.0) for record in result.passes] == [
         dataclasses.replace(record, seconds=0.0) for record in expected.passes
@@ -152,6 +153,18 @@ def test_racy_strategies_go_on_from_the_model(tmp_path: Path) -> None:
         result = train(X, y, **choices, checkpoint=path)
         assert [record.number for record in result.passes] == [1, 2, 3, 4]
         assert np.mean((result.decision(X) > 0) == y) > 0.8
+
+
+@pytest.mark.parametrize("strategy", ["sequential", AllReduce()], ids=["sequential", "allreduce"])
+def test_a_training_that_has_ended(strategy: Any, tmp_path: Path) -> None:
+    """It is resumed without a pass, to the same result."""
+    X = rows()
+    case = {"strategy": strategy, "n_threads": 2, "n_passes": 3, "checkpoint": tmp_path / "kept"}
+    if strategy == "sequential":
+        case["schedule"] = schedules.Constant(0.1)
+    ended = train(X, labels(X), **case)
+    assert len(ended.losses) == 1
+    assert_same(train(X, labels(X), **case), ended)
 
 
 def test_more_passes_go_on(tmp_path: Path) -> None:
