@@ -272,7 +272,7 @@ def _machine_for(device: str, chosen: Strategy, rule: Rule, work: Work, on_gpu: 
             )
         return None
     if device == "auto" and not on_gpu:
-        reason = build.why_cpu(chosen, rule, work) or devices.why_not_cuda()
+        reason = build.why_cpu(chosen, rule, work) or devices.why_not_cuda() or build.no_room(devices.cuda(), work)
         if reason:
             logger.info("on the CPU: %s", reason)
             return None

@@ -13,6 +13,7 @@ import dask
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 10,
     "distributed.worker.memory.terminate": False,
+    "distributed.deploy.lost-worker-timeout": "300s",  # a busy machine takes longer than usual to start another
     "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": 1,
 }
 

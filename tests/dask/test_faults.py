@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import dask
+import symsgd.dask.cluster
 from dask_cases import CHOICES, cut, pieces, sparse_rows, write_store
 from symsgd import CheckpointError
 from symsgd.combiners import Curvature
@@ -71,6 +72,7 @@ def test_killing_workers_at_random_moments_changes_nothing(
         blocks = [dask.delayed(X[a:b]) for a, b in spans]
         data = da.concatenate([da.from_delayed(block, (2_000, 300), X.dtype, meta=meta) for block in blocks])
         targets = da.from_array(y, chunks=2_000)
+    mortal.wait_for_workers(2, timeout=300)
     undisturbed = train(mortal, data, targets, **SETTINGS)
     with killer(mortal, seed=len(source), kills=KILLS) as killed:
         disturbed = train(mortal, data, targets, **{**SETTINGS, "n_passes": 2 * KILLS})
@@ -123,8 +125,21 @@ def test_a_store_that_is_not_there_or_not_the_same(client: Any, rows: tuple[Any,
         Stored(str(path), 1, 5).open()
 
 
+def test_no_worker_at_all_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr(symsgd.dask.cluster, "PATIENCE", 0.2)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as none,
+        Client(none, set_as_default=False) as client,
+        pytest.raises(RuntimeError, match=r"the cluster has had no worker for 0\.2 seconds"),
+    ):
+        symsgd.dask.cluster.Cluster(client, None, None, None)._gathered(list)  # type: ignore[arg-type]
+
+
 def test_scattered_data_that_died_with_its_worker_is_a_clear_error(mortal: Any, rows: tuple[Any, Any]) -> None:
     X, y = rows
+    mortal.wait_for_workers(2, timeout=300)
     parts = list(mortal.scatter(pieces(X, y, 2), hash=False))
 
     def kill_all(record: Any) -> None:

@@ -147,6 +147,19 @@ def test_auto_takes_a_gpu_for_sparse_rows(on_host: None, monkeypatch: pytest.Mon
     assert "curvature combiner on NumPy" in train(sp.csr_matrix(X), y, device="auto").strategy
 
 
+def test_auto_leaves_sparse_rows_that_do_not_fit_to_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(build, "LEAST_WORK", 0)
+    monkeypatch.setattr(devices, "why_not_cuda", lambda: "")
+    monkeypatch.setattr(devices, "cuda", lambda: Host(memory=1000))
+    with caplog.at_level(logging.INFO, "symsgd"):
+        assert "NumPy" not in train(sp.csr_matrix(X), y, device="auto").strategy
+    assert "on the CPU: X has 240 numbers" in caplog.text
+    with pytest.raises(ValueError, match=r"X has 240 numbers.* use device='cpu'"):
+        train(sp.csr_matrix(X), y, device="cuda")
+
+
 def test_auto_leaves_files_to_the_cpu(on_host: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(build, "LEAST_WORK", 0)
     np.save(tmp_path / "X.npy", X)

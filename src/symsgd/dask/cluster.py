@@ -34,6 +34,7 @@ Array = npt.NDArray[Any]
 logger = logging.getLogger("symsgd")
 
 ATTEMPTS = 10  # at one round, each ended by the death of workers, before the training gives up
+PATIENCE = 300  # seconds without a single worker before it does: new ones may be on their way
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ class Cluster:
 
         for attempt in range(1, ATTEMPTS + 1):
             asked: list[Future] = []
+            self._wait_for_a_worker()
             try:
                 self._look_around()
                 asked = ask()
@@ -172,6 +174,12 @@ class Cluster:
                 self.client.cancel(asked)  # nobody waits for them
                 raise
         raise AssertionError("unreachable")
+
+    def _wait_for_a_worker(self) -> None:
+        try:
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError as error:
+            raise RuntimeError(f"the cluster has had no worker for {PATIENCE} seconds") from error
 
     def _check_partitions(self, error: BaseException) -> None:
         for number, source in enumerate(self.partitions.sources):

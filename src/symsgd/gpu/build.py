@@ -11,7 +11,7 @@ from symsgd.combiners import Curvature
 from symsgd.gpu.directions import USUAL_RANK
 from symsgd.gpu.machine import Machine, Step
 from symsgd.gpu.schedule import Steps
-from symsgd.gpu.source import Source, source_of
+from symsgd.gpu.source import Source, source_of, too_large
 from symsgd.gpu.training import Orders, Rounds, Training
 from symsgd.inputs import Data
 from symsgd.penalties import L2, NoPenalty
@@ -70,6 +70,11 @@ def why_cpu(chosen: Strategy, rule: Rule, work: Work) -> str:
     except ValueError as reason:
         return str(reason)
     return ""
+
+
+def no_room(machine: Machine, work: Work) -> str:
+    """Why sparse rows, which are not streamed, do not fit; nothing if they do."""
+    return too_large(machine, work.entries, work.bytes_a_number) if work.sparse else ""
 
 
 def check(rule: Rule) -> None:

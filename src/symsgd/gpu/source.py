@@ -121,17 +121,27 @@ class Streamed:
         return self.machine.upload(gathered)
 
 
+def too_large(machine: Machine, entries: int, itemsize: int) -> str:
+    """Why there is no room for so many numbers of sparse rows; nothing if there is."""
+    needed = entries * (itemsize + 4)
+    if needed <= MEMORY_SHARE * machine.free_bytes():
+        return ""
+    return (
+        f"X has {entries:,} numbers, {needed / 2**30:.1f} GiB, more than the GPU has free for sparse rows, which are "
+        "not streamed"
+    )
+
+
 def source_of(machine: Machine, rows: Any, on_gpu: bool) -> Source:
     """Rows of the host or of the machine itself, put where they fit."""
     n_rows, width = rows.shape
     dtype = np.dtype(rows.dtype)
     if sp.issparse(rows):
-        needed = len(rows.data) * (dtype.itemsize + 4)
-        if needed > MEMORY_SHARE * machine.free_bytes() or max(n_rows, width) >= 2**31:
-            raise ValueError(
-                f"X has {len(rows.data):,} numbers, {needed / 2**30:.1f} GiB, more than the GPU has free for sparse "
-                "rows, which are not streamed; use device='cpu'"
-            )
+        reason = too_large(machine, len(rows.data), dtype.itemsize)
+        if max(n_rows, width) >= 2**31:
+            reason = f"X is {n_rows:,} × {width:,}, and sparse rows and features have numbers of 32 bits on a GPU"
+        if reason:
+            raise ValueError(f"{reason}; use device='cpu'")
         return SparseOnMachine(X=machine.sparse_rows(rows.data, rows.indices, rows.indptr, rows.shape), host=rows)
     n_features = machine.padded(width)
     free, needed = machine.free_bytes(), n_rows * n_features * dtype.itemsize
