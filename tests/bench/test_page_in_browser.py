@@ -80,6 +80,9 @@ def see(browser: Any, theme: str, width: int) -> None:
     emulate(browser, theme)
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    # The page hears of a change with the next frame it draws, before what it asked to be called in that frame; the
+    # second frame is one that began after the change.
+    browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
 
 def table(browser: Any, title: str) -> Any:
