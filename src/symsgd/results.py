@@ -51,6 +51,10 @@ class Result:
     gathered_coef: Array | None = None
     gathered_intercept: Array | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or a pickle, is in the host's memory, so that machines without a GPU can load it."""
+        return {name: on_host(value) for name, value in self.__dict__.items()}
+
     @property
     def n_passes(self) -> int:
         return len(self.passes)

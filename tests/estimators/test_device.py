@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,11 +86,3 @@ def test_auto_fits_sparse_rows_on_the_cpu() -> None:
     found = new(SGDClassifier, device="auto").fit(sp.csr_matrix(X), y)
     assert_array_equal(found.coef_, new(SGDClassifier).fit(sp.csr_matrix(X), y).coef_)
     assert np.abs(found.coef_).max() > 0
-
-
-def test_arrays_in_the_memory_of_a_gpu_are_refused_with_what_to_do() -> None:
-    class OnGpu:
-        __cuda_array_interface__: ClassVar[dict[str, Any]] = {"shape": (4, 2), "typestr": "<f4", "data": (0, True)}
-
-    with pytest.raises(TypeError, match=r"use symsgd\.train\(X, y, device='cuda'\)"):
-        SGDClassifier(device="cuda").fit(OnGpu(), [0, 1, 0, 1])

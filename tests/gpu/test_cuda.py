@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,18 @@ from numpy.testing import assert_array_equal
 from curvature_cases import off
 from gpu_cases import assert_same_model, on_cpu
 from strategy_cases import LOSSES, dense_rows, name, targets, weights
-from symsgd import EarlyStopping, Result, SGDClassifier, devices, losses, penalties, schedules, train
+from symsgd import (
+    EarlyStopping,
+    Result,
+    SGDClassifier,
+    SGDOneClassSVM,
+    SGDRegressor,
+    devices,
+    losses,
+    penalties,
+    schedules,
+    train,
+)  # fmt: skip
 from symsgd.combiners import Curvature
 from symsgd.gpu.host import Host
 from symsgd.gpu.machine import Control, Directions, Model, Step, Stretch, Targets
@@ -231,3 +243,32 @@ def test_an_estimator() -> None:
     there, here = (SGDClassifier(device=device, **case).fit(X, y) for device in ("cuda", "cpu"))
     np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-8, atol=1e-10)
     assert_array_equal(there.predict(X), here.predict(X))
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor, SGDOneClassSVM])
+def test_an_estimator_of_arrays_in_the_gpus_memory(kind: Any) -> None:
+    xp = devices.cuda().xp  # type: ignore[attr-defined]
+    X = dense_rows(3000, 12)
+    y = targets(X, losses.LogLoss())
+    case = {"device": "cuda", "strategy": "sequential", "max_iter": 3, "tol": None, "random_state": 0}
+    there, here = kind(**case).fit(xp.asarray(X), xp.asarray(y)), kind(**case).fit(X, y)
+    assert isinstance(there.coef_, xp.ndarray)
+    assert_array_equal(xp.asnumpy(there.coef_), here.coef_)
+    predicted = there.predict(xp.asarray(X))
+    assert isinstance(predicted, xp.ndarray)
+    np.testing.assert_allclose(xp.asnumpy(predicted), here.predict(X), rtol=1e-9)
+    if kind is not SGDOneClassSVM:
+        assert there.score(xp.asarray(X), xp.asarray(y)) == pytest.approx(here.score(X, y))
+    assert isinstance(pickle.loads(pickle.dumps(there)).coef_, np.ndarray)
+
+
+def test_probabilities_of_arrays_in_the_gpus_memory() -> None:
+    xp = devices.cuda().xp  # type: ignore[attr-defined]
+    X, y = dense_rows(3000, 12), np.arange(3000) % 3
+    for labels in (y, y > 0):
+        model = SGDClassifier("log_loss", device="cuda", max_iter=2, tol=None, random_state=0).fit(
+            xp.asarray(X), labels
+        )
+        for found in (model.predict_proba, model.predict_log_proba, model.decision_function):
+            assert isinstance(found(xp.asarray(X)), xp.ndarray)
+            np.testing.assert_allclose(xp.asnumpy(found(xp.asarray(X))), found(X), rtol=1e-6, atol=1e-9)

@@ -22,14 +22,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from symsgd import penalties, schedules
 from symsgd.callbacks import Callback, ProgressBar, as_callbacks
 from symsgd.devices import DEVICES, is_on_gpu
 from symsgd.errors import TrainingInterrupted
 from symsgd.estimators import convert
-from symsgd.inputs import dense
+from symsgd.inputs import check_data, dense, on_host
 from symsgd.judging import EarlyStopping, check_eval_set
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
@@ -194,14 +194,17 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             raise
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
-        """scikit-learn's checks, but for finiteness of X, which the core checks on all cores."""
-        if is_on_gpu(X):
-            raise TypeError(
-                "X is in the memory of a GPU, which estimators do not take; use symsgd.train(X, y, device='cuda') and "
-                "symsgd.decision, or a copy of X on the host"
-            )
+        """scikit-learn's checks, but for finiteness of X, which the core checks on all cores. X stays where it is, in
+        the memory of a GPU too; y comes to the host."""
         if reset:
             self.__dict__.pop("schema_", None)  # of other data
+        y = on_host(y)
+        if is_on_gpu(X):
+            X = check_data(X, 1).source
+            validate_data(self, X, y, reset=reset, skip_check_array=True)
+            return (
+                X if isinstance(y, str) else (X, column_or_1d(check_array(y, ensure_2d=False, dtype=None), warn=True))
+            )
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
         return validate_data(self, X, y, reset=reset, ensure_all_finite=False, **options)
 
@@ -243,7 +246,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             return None
         split = splitter(test_size=self.validation_fraction, random_state=self.random_state)
         train_rows, held_rows = next(split.split(np.zeros((len(y), 1)), y))
-        if sample_weight is not None and not np.any(np.asarray(sample_weight)[held_rows] > 0):
+        if sample_weight is not None and not np.any(np.asarray(on_host(sample_weight))[held_rows] > 0):
             raise ValueError(
                 "The sample weights for validation set are all zero, consider using a different random state."
             )
@@ -280,7 +283,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         return 1
 
     def _model(self) -> tuple[Array, Array]:
-        """The coefficients and intercepts that predict."""
+        """The coefficients and intercepts that predict, in the memory that the rows were in."""
         raise NotImplementedError
 
     def _set_model(self, coef: Array, intercept: Array) -> None:
@@ -299,7 +302,7 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
             means = (self._average_coef, self._average_intercept, self.average <= self.t_ - 1)
             return State(self._standard_coef, self._standard_intercept, *means)
         coef, intercept = self._model()
-        return State(dense(coef), intercept)
+        return State(on_host(dense(coef)), on_host(intercept))
 
     def _store(self, result: Result, state: State, n_rows: int) -> None:
         """Keeps a training's result under scikit-learn's names."""
@@ -407,13 +410,22 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         """Makes ``coef_`` a sparse matrix, smaller where an L1 penalty left most weights at zero."""
         check_is_fitted(self, msg="Estimator, %(name)s, must be fitted before sparsifying.")
         as_arrays = get_config().get("sparse_interface") == "sparray"
-        self._hold((sp.csr_array if as_arrays else sp.csr_matrix)(sp.csr_array(self.coef_)))
+        self._hold((sp.csr_array if as_arrays else sp.csr_matrix)(sp.csr_array(on_host(self.coef_))))
         return self
 
     def _hold(self, coef: Any) -> None:
         self.coef_ = coef
         if hasattr(self, "result_"):
             self.result_ = dataclasses.replace(self.result_, coef=coef)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or a pickle, has its model in the host's memory, so that machines without a GPU can load it."""
+        state: dict[str, Any] = dict(super().__getstate__())  # not the model's own
+        if is_on_gpu(state.get("coef_")):
+            state |= {name: on_host(state[name]) for name in ("coef_", "intercept_", "offset_") if name in state}
+            _, intercept = self._model()
+            state["result_"] = dataclasses.replace(self.result_, coef=state["coef_"], intercept=on_host(intercept))
+        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -443,7 +455,7 @@ def _flat_if_one(coef: Array) -> Array:
 
 def _written(values: Array, into: Array) -> Array:
     """``into``, holding the values now; or the values if it cannot hold them."""
-    if into.dtype != values.dtype or not into.flags.writeable:
+    if is_on_gpu(values) or into.dtype != values.dtype or not into.flags.writeable:
         return values
     into[...] = values.reshape(into.shape)
     return into
@@ -453,7 +465,7 @@ def _initial(argument: str, value: Any, shape: tuple[int, ...], dtype: Any) -> A
     """``coef_init`` or ``intercept_init`` as an own array of that shape, zeros if there is none."""
     if value is None:
         return np.zeros(shape, dtype)
-    array: Array = np.array(dense(value), dtype)
+    array: Array = np.array(on_host(dense(value)), dtype)
     if array.shape != shape and array.size == int(np.prod(shape)) and shape[0] == 1:
         array = array.reshape(shape)
     if array.shape != shape:

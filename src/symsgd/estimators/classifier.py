@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -14,9 +15,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from symsgd import losses
+from symsgd import devices, losses
+from symsgd.devices import is_on_gpu
 from symsgd.estimators._base import Array, BaseSGD, State, draw_for_data, draw_seed, loss_table
-from symsgd.inputs import find_classes
+from symsgd.inputs import find_classes, on_host
 from symsgd.training import Result
 
 FIRST_ROWS = 1 << 16  # enough to tell numbers from labels, without sorting all of y as scikit-learn's check does
@@ -169,8 +171,15 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
         """The class of each row."""
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: Array = self.classes_[chosen]
+        if is_on_gpu(chosen) and self.classes_.dtype.kind in "biuf":  # a GPU has no words
+            found: Array = devices.cuda().asarray(self.classes_)[chosen]
+            return found
+        labels: Array = self.classes_[on_host(chosen)]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is the predicted one."""
+        return float(accuracy_score(on_host(y), on_host(self.predict(X)), sample_weight=on_host(sample_weight)))
 
 
 class SGDClassifier(BaseClassifier):
@@ -187,7 +196,7 @@ class SGDClassifier(BaseClassifier):
     penalty : also ``"lasso"``, the paper's Lasso on two non-negative halves
     strategy : how the cores share the work; ``"auto"`` decides and says so in ``result_.strategy``
     device : ``"cpu"``, ``"cuda"`` to train on a GPU (docs/gpu.md), or ``"auto"`` for a GPU where there is one and the
-        work is worth it; predictions are made on the CPU
+        work is worth it; predictions are made where their rows are
     n_jobs : threads, ``None`` for every core this process may use
     callbacks : functions of a :class:`symsgd.PassRecord`, or :class:`symsgd.callbacks.Callback`; True stops the fit
 
@@ -281,19 +290,20 @@ class SGDClassifier(BaseClassifier):
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`; modified_huber may give −inf."""
+        found = self.predict_proba(X)
         with np.errstate(divide="ignore"):
-            logarithms: Array = np.log(self.predict_proba(X))
+            logarithms: Array = devices.cuda().xp.log(found) if is_on_gpu(found) else np.log(found)
         return logarithms
 
 
 def probabilities(loss: str, scores: Array) -> Array:
     """Of log_loss and modified_huber: a column a class."""
-    if loss == "log_loss":
-        positive = 1 / (1 + np.exp(-np.clip(scores, -700, 700, dtype=np.float64)))
-    else:
-        positive = (np.clip(scores, -1, 1, dtype=np.float64) + 1) / 2
+    xp: Any = devices.cuda().xp if is_on_gpu(scores) else np
+    scores = scores.astype(np.float64)
+    positive = 1 / (1 + xp.exp(-scores.clip(-700, 700))) if loss == "log_loss" else (scores.clip(-1, 1) + 1) / 2
     if positive.ndim == 1:
-        return np.column_stack([1 - positive, positive])
+        both: Array = xp.column_stack([1 - positive, positive])
+        return both
     total = positive.sum(axis=1, keepdims=True)
     positive[total[:, 0] == 0] = 1.0
     normalised: Array = positive / positive.sum(axis=1, keepdims=True)

@@ -7,6 +7,8 @@ from typing import Any
 
 import sklearn.linear_model
 
+from symsgd.inputs import on_host
+
 SHARED_ATTRIBUTES = (
     "coef_", "intercept_", "offset_", "classes_", "n_iter_", "t_", "n_features_in_", "feature_names_in_",
     "_standard_coef", "_standard_intercept", "_average_coef", "_average_intercept",
@@ -33,7 +35,7 @@ def from_sklearn(target: type, estimator: Any) -> Any:
 
 
 def _carry(source: Any, target: Any) -> Any:
-    model = {name: getattr(source, name) for name in SHARED_ATTRIBUTES if hasattr(source, name)}
+    model = {name: on_host(getattr(source, name)) for name in SHARED_ATTRIBUTES if hasattr(source, name)}
     # copied together, so that arrays which are one stay one: scikit-learn's averaging needs it
     target.__dict__.update(copy.deepcopy(model))
     return target

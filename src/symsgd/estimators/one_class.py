@@ -10,8 +10,10 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from symsgd import losses, penalties, schedules
+from symsgd import devices, losses, penalties, schedules
+from symsgd.devices import is_on_gpu
 from symsgd.estimators._base import SCHEDULE_NAMES, Array, BaseSGD, State, draw_for_data, draw_seed
+from symsgd.inputs import on_host
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
 from symsgd.schedules import Schedule
@@ -109,7 +111,7 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
                 coef_init = self.coef_ if coef_init is None else coef_init
                 offset_init = self.offset_ if offset_init is None else offset_init
             self.t_ = 1.0
-            intercept = 1 - np.asarray(0.0 if offset_init is None else offset_init, np.float64)
+            intercept = 1 - np.asarray(0.0 if offset_init is None else on_host(offset_init), np.float64)
             state = self._new_state(X, coef_init, intercept)
             self._fit_rows(state, X, sample_weight, max_iter=self.max_iter)
         self._warn_after_fit()
@@ -145,9 +147,12 @@ class SGDOneClassSVM(OutlierMixin, BaseSGD):  # type: ignore[misc]
 
     def score_samples(self, X: Any) -> Array:
         """The scores before the offset is taken off."""
-        scores: Array = self.decision_function(X) + self.offset_
+        found = self.decision_function(X)
+        scores: Array = found + (devices.cuda().asarray(self.offset_) if is_on_gpu(found) else on_host(self.offset_))
         return scores
 
     def predict(self, X: Any) -> Array:
         """1 for inliers, −1 for outliers."""
-        return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.int32)
+        inside = self.decision_function(X) >= 0
+        labels: Array = 2 * inside.astype(np.int32) - 1
+        return labels

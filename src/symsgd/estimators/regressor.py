@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from symsgd import losses
 from symsgd.estimators._base import Array, BaseSGD, State, draw_for_data, draw_seed, loss_table
+from symsgd.inputs import on_host
 
 
 class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
@@ -164,3 +166,7 @@ class SGDRegressor(RegressorMixin, BaseSGD):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """x·w + b of each row."""
         return self._scores(X, getattr(self, "intercept_", np.zeros(1)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², the share of the variance of y that is explained."""
+        return float(r2_score(on_host(y), on_host(self.predict(X)), sample_weight=on_host(sample_weight)))

@@ -6,6 +6,7 @@ and what the columns of the data meant. What it looks like is in :mod:`symsgd.ar
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 import os
@@ -61,6 +62,7 @@ def save(model: Model, path: Path, *, schema: Schema | None = None) -> None:
         raise TypeError(
             f"a {kind} is not saved by symsgd.save; accepted are {', '.join(KINDS)}. Of a pipeline save the last step"
         )
+    model = copy.copy(model)  # in the host's memory
     encoder, notes = Encoder(), []
     if isinstance(model, Result):
         content, known = {"result": _result_fields(encoder, model)}, model.schema

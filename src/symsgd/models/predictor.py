@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,8 +36,9 @@ class Predictor:
 
     @staticmethod
     def of(model: BaseSGD | Result) -> Predictor:
-        """Of a fitted estimator, or of a result."""
+        """Of a fitted estimator, or of a result; in the host's memory, as a copy is."""
         if isinstance(model, Result):
+            model = copy.copy(model)
             coef, intercept = model.coef, model.intercept
             if model.average_coef is not None and model.average_intercept is not None:
                 coef, intercept = model.average_coef, model.average_intercept
@@ -45,9 +47,9 @@ class Predictor:
             raise TypeError(f"a {type(model).__name__} is neither one of symsgd's estimators nor a symsgd.Result")
         check_is_fitted(model)
         outliers = isinstance(model, SGDOneClassSVM)
-        known = model.__dict__
+        known = copy.copy(model).__dict__
         return Predictor(
-            np.atleast_2d(dense(model.coef_)),
+            np.atleast_2d(dense(known["coef_"])),
             np.atleast_1d(-known["offset_"] if outliers else known["intercept_"]),
             known.get("classes_"),
             model.loss,
