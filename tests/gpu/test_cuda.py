@@ -24,7 +24,7 @@ from symsgd import (
     penalties,
     schedules,
     train,
-)  # fmt: skip
+)
 from symsgd.combiners import Curvature
 from symsgd.gpu.host import Host
 from symsgd.gpu.machine import Control, Directions, Model, Step, Stretch, Targets
