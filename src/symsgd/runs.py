@@ -101,8 +101,25 @@ def pass_by_pass(
     return result
 
 
+@dataclass
+class PassSums:
+    """What a pass comes to, as the core says it (``_core.PassSums``), where something else runs the passes."""
+
+    rows: int
+    loss: list[float]
+    objective: list[float]
+    merges: int = 0
+    rank: int = 0
+    sweeps: int = 0
+    error: float = -1.0
+    alone: int = 0
+    caught: int = 0
+    checks: int = 0  # of the error
+
+
 class NativeTraining(Protocol):
-    """What runs the passes: the core, or a GPU's (:class:`symsgd.gpu.training.Training`)."""
+    """What runs the passes: the core, a GPU (:class:`symsgd.gpu.training.Training`), or a cluster
+    (:class:`symsgd.dask.rounds.DistributedTraining`)."""
 
     @property
     def active(self) -> list[int]: ...

@@ -19,9 +19,9 @@ from symsgd.dask.lanes import Journal, Lanes, flat_journal, journal_passes
 from symsgd.dask.means import adagrad_mean_of, mean_of, summed, sums_of
 from symsgd.dask.merging import Movement
 from symsgd.dask.packing import pack
-from symsgd.dask.steps import Steps
 from symsgd.inputs import check_data
 from symsgd.problem import Rule
+from symsgd.steps import StepSizes
 
 
 @given(
@@ -68,7 +68,7 @@ RULES = [
 @pytest.mark.parametrize("schedule", RULES, ids=lambda schedule: schedule.name)
 @pytest.mark.parametrize(("t", "count"), [(1.0, 10), (1.0, 30_000), (777.0, 20_001)])
 def test_sums_of_steps_are_those_of_each_step(schedule: schedules.Schedule, t: float, count: int) -> None:
-    steps = Steps.of(Rule.check(losses.LogLoss(), penalties.L2(1e-3), schedule, False))
+    steps = StepSizes.of(Rule.check(losses.LogLoss(), penalties.L2(1e-3), schedule, False))
     sizes = steps.size(t + np.arange(count))
     total, log_kept = steps.sums(t, count)
     assert total == pytest.approx(sizes.sum(), rel=2e-4)
@@ -87,7 +87,7 @@ def test_the_schedule_is_that_of_the_core() -> None:
             X[:1], [1e3], loss="squared_error", penalty=None, schedule=schedule, fit_intercept=False, n_passes=1,
             init=symsgd.Start(np.zeros((1, 1)), np.zeros(1), 20.0), shuffle=False,
         )  # fmt: skip
-        assert result.coef[0, 0] == pytest.approx(1e3 * float(Steps.of(rule).size(20.0)), rel=1e-6)
+        assert result.coef[0, 0] == pytest.approx(1e3 * float(StepSizes.of(rule).size(20.0)), rel=1e-6)
 
 
 def test_blocks_follow_the_error() -> None:

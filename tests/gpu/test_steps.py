@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose
 
 from strategy_cases import LOSSES, name
 from symsgd import losses, penalties, reference, schedules
-from symsgd.gpu import build
 from symsgd.gpu.host import Host
-from symsgd.gpu.schedule import LEAST_DECAY, Steps
+from symsgd.gpu.schedule import PassSteps
 from symsgd.problem import Rule
+from symsgd.steps import LEAST_KEPT, StepSizes
 
 SCHEDULES = [
     schedules.Constant(0.2),
@@ -30,22 +30,17 @@ SCHEDULES = [
 ]
 
 
-def steps_of(schedule: Any, loss: Any = None, l2: float = 0.0, dtype: Any = np.float64) -> Steps:
+def steps_of(schedule: Any, loss: Any = None, l2: float = 0.0, dtype: Any = np.float64) -> PassSteps:
     loss = loss or (losses.Hinge() if schedule.passive_aggressive else losses.LogLoss())
     rule = Rule.check(loss, penalties.L2(l2) if l2 else penalties.NoPenalty(), schedule, False)
-    own = rule.native()
-    return Steps(
-        machine=Host(), dtype=np.dtype(dtype), schedule=own["schedule"], first=own["step_size"], power=own["power"],
-        alpha=own["schedule_alpha"], begins=own["schedule_first"], n_steps=own["schedule_steps"],
-        t0=build.optimal_start(rule) if schedule.name == "optimal" else 0.0, l2=own["l2"], most_curvature=1.0,
-    )  # fmt: skip
+    return PassSteps(machine=Host(), dtype=np.dtype(dtype), sizes=StepSizes.of(rule), most_curvature=1.0)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 @pytest.mark.parametrize("t", [1.0, 400.0, 1e7])
 def test_every_schedule(schedule: Any, t: float) -> None:
     steps = steps_of(schedule)
-    sizes, decay = steps.of(np.full(3, steps.first), t, 200)
+    sizes, decay = steps.of(np.full(3, steps.sizes.first), t, 200)
     assert sizes.shape == (1, 200)
     wanted = [reference.step_size(schedule, losses.LogLoss(), t + i) for i in range(200)]
     assert_allclose(sizes[0], wanted, rtol=1e-12)
@@ -63,11 +58,11 @@ def test_the_first_step_of_optimal_follows_the_loss(loss: Any) -> None:
 def test_decays_are_the_products_of_what_each_step_leaves(schedule: Any, l2: float, count: int, dtype: Any) -> None:
     """Also where a step leaves nothing: next to nothing is left then, and the logarithm is still a number."""
     steps = steps_of(schedule, l2=l2, dtype=dtype)
-    sizes, decay = steps.of(np.full(1, steps.first), 3.0, count)
+    sizes, decay = steps.of(np.full(1, steps.sizes.first), 3.0, count)
     assert (sizes.dtype, decay.dtype, decay.shape) == (dtype, np.float64, (1, count + 1))
     own = np.array([reference.step_size(schedule, losses.LogLoss(), 3.0 + i) for i in range(count)])
     left = np.maximum(1.0 - own * l2, 0.0)
-    assert_allclose(np.exp(np.diff(decay[0])), left, rtol=1e-9, atol=LEAST_DECAY * 1.01)
+    assert_allclose(np.exp(np.diff(decay[0])), left, rtol=1e-9, atol=LEAST_KEPT * 1.01)
     assert decay[0, 0] == 0.0
     assert np.isfinite(decay).all()
 
@@ -91,7 +86,7 @@ def test_steps_that_do_not_change_are_made_once() -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_how_far_weights_fall_is_no_less_than_they_do(schedule: Any) -> None:
     steps = steps_of(schedule, l2=0.4)
-    _, decay = steps.of(np.full(1, steps.first), 5.0, 60)
+    _, decay = steps.of(np.full(1, steps.sizes.first), 5.0, 60)
     for first in (0, 1, 30, 60):
         assert steps.fallen(decay, first) >= decay[0, first] - decay[0, -1] - 1e-9
     assert steps.fallen(decay, 60) == 0.0

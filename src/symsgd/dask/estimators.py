@@ -51,9 +51,57 @@ class OnDask(BaseSGD):
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_client"}
 
-    def _fit_partitions(
-        self, found: Partitions, state: State, max_iter: int, seed: int, options: dict[str, Any]
-    ) -> None:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        blocks: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 1,
+    ) -> Self:
+        """Fits the model. ``blocks``, ``checkpoint`` and ``every`` as in :func:`symsgd.dask.train`."""
+        self._check_for_dask(partial=False)
+        with self._unchanged_if_it_fails():
+            found = partitions_of(self.client, X, y, sample_weight)
+            if self.warm_start and hasattr(self, "coef_"):
+                before = self._state()
+                coef_init = before.coef if coef_init is None else coef_init
+                intercept_init = before.intercept if intercept_init is None else intercept_init
+            self._take_labels(found)
+            self._described(found)
+            self.t_ = 1.0
+            state = self._first_state(found, coef_init, intercept_init)
+            options = {"eval_set": eval_set, "blocks": blocks, "checkpoint": checkpoint, "every": every}
+            self._fit_partitions(found, state, self.max_iter, options)
+        self._warn_after_fit()
+        return self
+
+    def _take_labels(self, found: Partitions) -> None:
+        """Keeps what the targets can be, where that is for them to say."""
+
+    def _drawn(self) -> int:
+        """The seed, drawn as on one machine."""
+        raise NotImplementedError
+
+    def _own_options(self, found: Partitions) -> dict[str, Any]:
+        """What `train` is told beside the parameters that both have."""
+        return {}
+
+    def _goes_on(self, found: Partitions) -> None:
+        """One pass, from the model so far or from a new one."""
+        first = not hasattr(self, "coef_")
+        if first:
+            self._described(found)
+            self.t_ = 1.0
+        state = self._first_state(found, None, None) if first else self._state()
+        self._fit_partitions(found, state, 1, {"tol": None})
+
+    def _fit_partitions(self, found: Partitions, state: State, max_iter: int, options: dict[str, Any]) -> None:
         own = {
             name: value
             for name, value in self.train_options().items()
@@ -61,8 +109,8 @@ class OnDask(BaseSGD):
         }
         start = Start(state.coef, state.intercept, self.t_)
         arguments = {
-            **own, "n_passes": max_iter, "n_threads": self.n_jobs, "seed": seed, "init": start,
-            "callbacks": self._callbacks(), **options,
+            **own, "n_passes": max_iter, "n_threads": self.n_jobs, "seed": self._drawn(), "init": start,
+            "callbacks": self._callbacks(), **self._own_options(found), **options,
         }  # fmt: skip
         try:
             result = train(self.client, found, **arguments)
@@ -72,7 +120,9 @@ class OnDask(BaseSGD):
         self._store(result, state, found.n_rows)
         self.result_ = result
 
-    def _check_for_dask(self) -> None:
+    def _check_for_dask(self, *, partial: bool) -> None:
+        self._check_parameters(partial=partial)
+        self._check_learning_rate()
         for name, value, accepted in (
             ("early_stopping", self.early_stopping, False), ("average", self.average, False),
             ("device", self.device, "cpu"),
@@ -110,71 +160,32 @@ class SGDClassifier(OnDask, estimators.SGDClassifier):
     and penalties with L1 are refused.
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        coef_init: Any = None,
-        intercept_init: Any = None,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        *,
-        blocks: int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: int = 1,
-    ) -> Self:
-        """Fits the model. ``blocks``, ``checkpoint`` and ``every`` as in :func:`symsgd.dask.train`."""
-        self._check_parameters(partial=False)
-        self._check_learning_rate()
-        self._check_for_dask()
-        with self._unchanged_if_it_fails():
-            found = partitions_of(self.client, X, y, sample_weight)
-            if self.warm_start and hasattr(self, "coef_"):
-                coef_init = self.coef_ if coef_init is None else coef_init
-                intercept_init = self.intercept_ if intercept_init is None else intercept_init
-            self.classes_ = self._labels_of(found)
-            self._described(found)
-            self.t_ = 1.0
-            state = self._first_state(found, coef_init, intercept_init)
-            options = {"eval_set": eval_set, "blocks": blocks, "checkpoint": checkpoint, "every": every}
-            self._fit_labels(found, state, self.max_iter, options)
-        self._warn_after_fit()
-        return self
-
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass over these rows, continuing the model; ``classes`` is needed at the first call."""
-        first = not hasattr(self, "classes_")
-        self._check_parameters(partial=first)
-        self._check_learning_rate()
-        self._check_for_dask()
+        self._check_for_dask(partial=not hasattr(self, "classes_"))
         if self.class_weight == "balanced":
             raise ValueError("class_weight 'balanced' is not supported for partial_fit; give the weights themselves")
         with self._unchanged_if_it_fails():
             found = partitions_of(self.client, X, y, sample_weight)
             self._check_classes(classes)
-            if not hasattr(self, "t_"):
-                self.t_ = 1.0
-            fresh = not hasattr(self, "coef_")
-            if fresh:
-                self._described(found)
-            state = self._first_state(found, None, None) if fresh else self._state()
-            self._fit_labels(found, state, 1, {"tol": None})
+            self._goes_on(found)
         return self
 
-    def _labels_of(self, found: Partitions) -> Array:
+    def _take_labels(self, found: Partitions) -> None:
         loss = self._loss()
         labels = found.classes(loss, None if loss.margin else found.labels())
         if labels is None:
             raise ValueError("y has no labels, or too many for classes")
-        return labels
+        self.classes_ = labels
 
-    def _fit_labels(self, found: Partitions, state: State, max_iter: int, options: dict[str, Any]) -> None:
+    def _drawn(self) -> int:
         random = check_random_state(self.random_state)
         if self._n_models() == 1:
             draw_for_data(random)
-        weights = self._weights_of(found)
-        own = {"classes": self.classes_, "class_weight": weights, **options}
-        self._fit_partitions(found, state, max_iter, draw_seed(random), own)
+        return draw_seed(random)
+
+    def _own_options(self, found: Partitions) -> dict[str, Any]:
+        return {"classes": self.classes_, "class_weight": self._weights_of(found)}
 
     def _weights_of(self, found: Partitions) -> Array | None:
         if self.class_weight != "balanced":
@@ -214,50 +225,11 @@ class SGDRegressor(OnDask, estimators.SGDRegressor):
     """Linear regression by stochastic gradient descent on a Dask cluster: :class:`symsgd.SGDRegressor`, as
     :class:`SGDClassifier` is."""
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        coef_init: Any = None,
-        intercept_init: Any = None,
-        sample_weight: Any = None,
-        eval_set: Any = None,
-        *,
-        blocks: int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: int = 1,
-    ) -> Self:
-        """Fits the model. ``blocks``, ``checkpoint`` and ``every`` as in :func:`symsgd.dask.train`."""
-        self._check_parameters(partial=False)
-        self._check_learning_rate()
-        self._check_for_dask()
-        with self._unchanged_if_it_fails():
-            found = partitions_of(self.client, X, y, sample_weight)
-            if self.warm_start and hasattr(self, "coef_"):
-                before = self._state()
-                coef_init = before.coef if coef_init is None else coef_init
-                intercept_init = before.intercept if intercept_init is None else intercept_init
-            self._described(found)
-            self.t_ = 1.0
-            state = self._first_state(found, coef_init, intercept_init)
-            options = {"eval_set": eval_set, "blocks": blocks, "checkpoint": checkpoint, "every": every}
-            self._fit_partitions(found, state, self.max_iter, self._drawn(), options)
-        self._warn_after_fit()
-        return self
-
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """One pass over these rows, continuing the model."""
-        first = not hasattr(self, "coef_")
-        self._check_parameters(partial=first)
-        self._check_learning_rate()
-        self._check_for_dask()
+        self._check_for_dask(partial=not hasattr(self, "coef_"))
         with self._unchanged_if_it_fails():
-            found = partitions_of(self.client, X, y, sample_weight)
-            if first:
-                self._described(found)
-                self.t_ = 1.0
-            state = self._first_state(found, None, None) if first else self._state()
-            self._fit_partitions(found, state, 1, self._drawn(), {"tol": None})
+            self._goes_on(partitions_of(self.client, X, y, sample_weight))
         return self
 
     def _drawn(self) -> int:

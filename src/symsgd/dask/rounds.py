@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from symsgd.dask.means import adagrad_mean_of, mean_of
 from symsgd.dask.merging import Curvature, Stretch, applied
 from symsgd.dask.packing import pack
 from symsgd.dask.worker import Model, Training
-from symsgd.gpu.training import PassSums
 from symsgd.losses import Loss
+from symsgd.runs import PassSums
 
 Array = npt.NDArray[Any]
 
@@ -119,8 +119,6 @@ class DistributedTraining:
         return self.training.steps.first
 
     def set_step_size(self, c: int, step_size: float) -> None:
-        from dataclasses import replace
-
         schedule = replace(self.training.schedule, step_size=step_size)  # type: ignore[call-arg]
         steps = replace(self.training.steps, first=step_size)
         self.training = self.cluster.training = replace(self.training, schedule=schedule, steps=steps)

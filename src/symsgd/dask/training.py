@@ -23,7 +23,6 @@ from symsgd.dask.judging import DistributedJudge
 from symsgd.dask.lanes import Journal, Lanes
 from symsgd.dask.partitions import Partitions, draw_sample, partitions_of
 from symsgd.dask.rounds import DistributedTraining, RoundRecord
-from symsgd.dask.steps import Steps
 from symsgd.dask.worker import Training
 from symsgd.inputs import Array, check_data
 from symsgd.losses import Loss
@@ -33,6 +32,7 @@ from symsgd.results import Result, Start
 from symsgd.runs import Run, pass_by_pass
 from symsgd.schedules import Linear, Schedule
 from symsgd.step_sizes import largest_step
+from symsgd.steps import StepSizes
 from symsgd.strategies import Strategy
 from symsgd.training import SPARSE_INTERCEPT_DECAY, check_seed, check_start, row_order
 
@@ -141,7 +141,7 @@ def train(
     training = Training(
         loss=rule.loss, penalty=rule.penalty, schedule=rule.schedule, strategy=plan.within, n_threads=threads,
         fit_intercept=bool(fit_intercept), shuffle=shuffle, classes=known, class_weight=weights, n_models=n_models,
-        dtype=str(found.dtype), steps=Steps.of(rule), known_steps=not rule.schedule.passive_aggressive,
+        dtype=str(found.dtype), steps=StepSizes.of(rule), known_steps=not rule.schedule.passive_aggressive,
     )  # fmt: skip
     lanes = Lanes(found.rows, _n_lanes(blocks, plan, found), seed)
     probe = _probe(sample)

@@ -16,13 +16,13 @@ from symsgd.dask.means import Sums, summed, sums_of
 from symsgd.dask.merging import Curvature, Movement, Stretch, joined, movement_of, reduced, stretch_of
 from symsgd.dask.packing import Packed, moved, pack
 from symsgd.dask.rows import Cores, Rows, Stored, loaded, open_here
-from symsgd.dask.steps import Steps
 from symsgd.errors import DivergenceError
 from symsgd.inputs import find_classes
 from symsgd.losses import Loss
 from symsgd.penalties import Penalty
 from symsgd.results import Result, Start, decision
 from symsgd.schedules import Schedule
+from symsgd.steps import StepSizes
 from symsgd.strategies import LEAST_WORK, Strategy
 from symsgd.training import train
 
@@ -62,7 +62,7 @@ class Training:
     class_weight: Array | None
     n_models: int
     dtype: str
-    steps: Steps
+    steps: StepSizes
     known_steps: bool = True
 
 

@@ -178,6 +178,9 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         if self.penalty == "elasticnet" and self.l1_ratio is None:
             raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
 
+    def _check_learning_rate(self) -> None:
+        """ValueError if it does not go with the loss."""
+
     # --- fitting -------------------------------------------------------------------------------------------------
 
     @contextmanager

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from symsgd import _core
 from symsgd.combiners import Curvature
 from symsgd.gpu.directions import USUAL_RANK
 from symsgd.gpu.machine import Machine, Step
-from symsgd.gpu.schedule import Steps
+from symsgd.gpu.schedule import PassSteps
 from symsgd.gpu.source import Source, source_of, too_large
 from symsgd.gpu.training import Orders, Rounds, Training
 from symsgd.inputs import Data
 from symsgd.penalties import L2, NoPenalty
 from symsgd.problem import Problem, Rule
+from symsgd.steps import StepSizes
 from symsgd.strategies import Auto, MapReduce, Sequential, Strategy, Work
 
 LEAST_ROWS = 8192  # fewer are over before rounds have found their size
@@ -111,19 +111,7 @@ def make(
             "still shrink the weights; use device='cpu', or leave them out"
         )
     most_curvature = rule.loss.most_curvature * max(*problem.positive_weight, *problem.negative_weight)
-    steps = Steps(
-        machine=machine,
-        dtype=data.dtype,
-        schedule=native["schedule"],
-        first=native["step_size"],
-        power=native["power"],
-        alpha=native["schedule_alpha"],
-        begins=native["schedule_first"],
-        n_steps=native["schedule_steps"],
-        t0=optimal_start(rule) if native["schedule"] == "optimal" else 0.0,
-        l2=native["l2"],
-        most_curvature=most_curvature,
-    )
+    steps = PassSteps(machine=machine, dtype=data.dtype, sizes=StepSizes.of(rule), most_curvature=most_curvature)
     step = Step(
         loss=rule.loss.name,
         epsilon=native["loss_parameter"],
@@ -153,14 +141,6 @@ def make(
 def _all_have_features(machine: Machine, source: Source) -> bool:
     rows = machine.asarray(np.arange(source.shape[0], dtype=np.int32))
     return all(bool((piece.X != 0).any(axis=1).all()) for piece in source.pieces(rows))
-
-
-def optimal_start(rule: Rule) -> float:
-    """t₀ of the schedule "optimal": its first step is of the size of typical weights."""
-    native = rule.native()
-    typical = float(np.sqrt(1.0 / np.sqrt(native["schedule_alpha"])))
-    g = _core.evaluate_loss(native["loss"], native["loss_parameter"], -typical, 1.0, False)[1]
-    return float(1.0 / (typical / max(1.0, g) * native["schedule_alpha"]))
 
 
 def _rounds(chosen: Strategy) -> Rounds:

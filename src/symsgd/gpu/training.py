@@ -18,8 +18,9 @@ from symsgd import _core
 from symsgd.gpu import directions
 from symsgd.gpu.machine import Array, Control, Directions, Machine, Model, Step, Stretch, Targets
 from symsgd.gpu.planning import stretches
-from symsgd.gpu.schedule import Steps
+from symsgd.gpu.schedule import PassSteps
 from symsgd.gpu.source import OnMachine, Piece, Source, SparseOnMachine
+from symsgd.runs import PassSums
 
 MOST_DECAY = 40.0  # exp(−40) of a weight and its inverse are numbers that float32 has
 AHEAD = 2  # passes whose order is written before they begin
@@ -40,22 +41,6 @@ class Rounds:
     rank: int
     block_size: int
     sweeps: int
-
-
-@dataclass
-class PassSums:
-    """As the core's."""
-
-    rows: int
-    loss: list[float]
-    objective: list[float]
-    merges: int = 0
-    rank: int = 0
-    sweeps: int = 0
-    error: float = -1.0
-    alone: int = 0
-    caught: int = 0
-    checks: int = 0  # of the error
 
 
 class Orders:
@@ -105,7 +90,7 @@ class Training:
         negative_weight: list[float],
         several: bool,
         step: Step,
-        steps: Steps,
+        steps: PassSteps,
         track_norms: bool,
         mode: Literal["exact", "rounds"],
         rounds: Rounds,
@@ -125,7 +110,7 @@ class Training:
         self._labels = machine.asarray(labels, self.dtype)
         self._weight = None if sample_weight is None else machine.asarray(sample_weight, self.dtype)
         self._class_weights = np.array([positive_weight, negative_weight])
-        self._sizes = np.full(count, steps.first)
+        self._sizes = np.full(count, steps.sizes.first)
         self.t = t
         self.passes = 0
         w = xp.zeros((count, source.shape[1]), self.dtype)
@@ -158,7 +143,7 @@ class Training:
             norms = self.machine.to_host((self.model.w.astype(np.float64) ** 2).sum(axis=1))
             pulls = self.machine.to_host(self.model.intercept) * self.step.pull
             sums.objective = [
-                loss + 0.5 * self.steps.l2 * float(norm) + float(pull)
+                loss + 0.5 * self.steps.sizes.l2 * float(norm) + float(pull)
                 for loss, norm, pull in zip(sums.loss, norms, pulls, strict=True)
             ]
         self.t += len(rows)
