@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -43,11 +42,13 @@ def test_fidelity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dask_workers, "cluster", threads)
-    monkeypatch.setattr(dask_workers, "STORED", {"rcv1": (0.003, 0.3)})
+    monkeypatch.setattr(dask_workers, "STORED", {"rcv1": (0.003, 0.3, 2)})
     console = Console(record=True, width=250)
-    dask_workers.run(console, tmp_path, ["rcv1"], passes=2)
-    lines = [line for line in console.export_text().splitlines() if line.startswith("rcv1 twin |")]
-    assert len(lines) == 3
-    assert lines[0].split("|")[6] == lines[1].split("|")[6]  # the same model
-    assert abs(float(lines[-1].split("|")[-1])) < 1e-4
-    assert np.isfinite(float(lines[1].split("|")[5]))
+    dask_workers.run(console, tmp_path, ["rcv1"], passes=2, runs=2)
+    lines = [line.split("│")[1:-1] for line in console.export_text().splitlines() if line.startswith("│ rcv1 twin")]
+    one, two, sequential, limit = ([cell.strip() for cell in line] for line in lines)
+    assert one[6] == two[6]  # the same model
+    assert abs(float(sequential[7])) < 1e-4
+    for ratio in (two[5], limit[5]):
+        assert re.fullmatch(r"\d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)", ratio)
+    assert float(two[1].replace(",", "")) == 2 * len(twin("rcv1", scale=0.003).y)

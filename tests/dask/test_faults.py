@@ -134,7 +134,7 @@ def test_no_worker_at_all_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> N
         Client(none, set_as_default=False) as client,
         pytest.raises(RuntimeError, match=r"the cluster has had no worker for 0\.2 seconds"),
     ):
-        symsgd.dask.cluster.Cluster(client, None, None, None)._gathered(list)  # type: ignore[arg-type]
+        symsgd.dask.cluster.Cluster(client, None, None, None).persist(list)  # type: ignore[arg-type]
 
 
 def test_scattered_data_that_died_with_its_worker_is_a_clear_error(mortal: Any, rows: tuple[Any, Any]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symsgd.dask.merging import Curvature, Movement, Stretch, applied, joined, reduced, stretch_of, tree
+from symsgd.dask.merging import Curvature, Movement, Stretch, advanced, joined, movement_of, reduced, stretch_of, tree
 from symsgd.dask.packing import Packed, pack
 
 F, PLACES, RANK = 30, np.array([0, 2, 3, 7, 11, 20]), 3
@@ -27,6 +29,10 @@ def movement(rng: np.random.Generator, models: int = 2, density: float = 0.3) ->
         pack(change), rng.standard_normal(models), -rng.uniform(0, 0.1, models), rng.uniform(1, 5, models),
         rng.uniform(0, 9, models), 7,
     )  # fmt: skip
+
+
+def applied(coef: Any, intercept: Any, stretch: Stretch, shape: Curvature) -> tuple[Any, Any]:
+    return advanced(coef, intercept, movement_of(stretch, shape), range(len(coef)))
 
 
 def same(one: Stretch, other: Stretch) -> None:

@@ -182,11 +182,13 @@ def test_means_are_means() -> None:
 
 def test_the_cost_model() -> None:
     dense = costs.Shape(1_000_000, 1, 8, 4, None)
-    assert costs.round_bytes(dense, 100) == pytest.approx(4e6 * (4 + 1 + 6 + 2))
+    assert costs.round_bytes(dense, 100) == pytest.approx(4e6 * (6 + 3 + 2))
+    assert costs.model_bytes(dense, 4e6) == pytest.approx(4e6 * (4 + 1))
+    assert costs.model_bytes(dense, 4e4) == pytest.approx(4e4 * 8 * 2)  # goes with every block
     share = np.r_[np.ones(10), np.full(999_990, 1e-5)]
     sparse = costs.Shape(1_000_000, 1, 8, 4, share)
     assert sparse.touched(1) == pytest.approx(20, abs=0.1)
-    assert costs.round_bytes(sparse, 100, seen=800) < 0.05 * costs.round_bytes(dense, 100)
+    assert costs.round_bytes(sparse, 100) < 0.05 * costs.round_bytes(dense, 100)
     assert costs.least_rows(100, 8) < costs.least_rows(10, 8) < costs.least_rows(10, 2)
     assert costs.least_rows(10, 1) > 10**12
     paper = costs.pass_cost(sparse, 1e8, 100, 1e5, 1e9)

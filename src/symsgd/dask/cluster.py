@@ -1,18 +1,19 @@
 """A round on the cluster: what is asked of the scheduler, who is asked first, and what is done when a worker dies.
 
-Tasks of a round depend on the model and on partitions. A partition that a dead worker has had is computed again from
-the collection's graph, or opened again by path, by Dask itself; so are blocks and merges. Only what the client has
-scattered, large models and the curvature, cannot be: then the round is asked for again, with the same numbers and so
-with the same result.
+Tasks of a round depend on partitions and on the movement of the round before, which workers take from each other: each
+keeps the model and moves it on (:mod:`symsgd.dask.held`). So a round can be asked for while the one before it runs. A
+partition that a dead worker has had is computed again from the collection's graph, or opened again by path, by Dask
+itself. What cannot be, models and what the client has scattered, the client has: then rounds are asked for again from
+its model, with the same numbers and so with the same result.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -20,9 +21,10 @@ import numpy.typing as npt
 
 from symsgd.dask import worker
 from symsgd.dask.costs import INLINE
-from symsgd.dask.lanes import Block
+from symsgd.dask.held import Model, ModelMissingError, Version, forget
+from symsgd.dask.lanes import Block, Segment
 from symsgd.dask.means import Sums
-from symsgd.dask.merging import ARITY, Curvature, Stretch, tree
+from symsgd.dask.merging import ARITY, Curvature, Movement, tree
 from symsgd.dask.partitions import Partitions
 from symsgd.dask.rows import Stored
 
@@ -35,14 +37,42 @@ logger = logging.getLogger("symsgd")
 
 ATTEMPTS = 10  # at one round, each ended by the death of workers, before the training gives up
 PATIENCE = 300  # seconds without a single worker before it does: new ones may be on their way
+LONGEST_CHAIN = 64  # rounds that start from each other's futures: the scheduler keeps all of them
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The blocks of a round, merged; and, of a checked one, what the last block run again predicts of the probe."""
 
-    whole: Stretch
+    whole: Movement
     again: Array | None
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is asked for. ``log_starts``: by how much the model has decayed where each block begins."""
+
+    blocks: Sequence[Block]
+    log_starts: Sequence[float]
+    curvature: Curvature
+    check: bool
+    active: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A round under way: the number of the model that it starts from, the workers that have that model then, futures of
+    what comes of it, and how many rounds before it started from each other's. ``sent``: bytes of the model, if it went
+    whole."""
+
+    number: int
+    homes: frozenset[str]
+    root: Future
+    again: Future | None
+    chain: int
+    sent: int
 
 
 class Cluster:
@@ -53,50 +83,84 @@ class Cluster:
         self._name = f"symsgd-{uuid4().hex[:8]}"
         self._numbers = itertools.count()
         self._sent: dict[str, tuple[Any, Future]] = {}  # what outlives a round
+        self._seats: list[str] = []
+        self._where: dict[int, str] = {}  # partitions in memory
         self.repeated = 0  # rounds that were asked for again
 
-    def round(
-        self,
-        model: worker.Model,
-        blocks: Sequence[Block],
-        log_starts: Sequence[float],
-        curvature: Curvature,
-        check: bool,
-    ) -> Outcome:
-        """Trains and merges. ``log_starts``: by how much the model has decayed where each block begins."""
+    def ask(self, own: Round, after: Asked | None, model: Callable[[], Model] | None) -> Asked | None:
+        """Asks for a round that starts from the outcome of the one ``after``, which workers take from each other, or
+        from ``model``, where there is none or workers have not followed. None: it needs a model that is not there yet.
+        """
+        self._look_around()
+        homes = {self._home(block.lane, segment) for block in own.blocks for segment in block.segments}
+        follows = after is not None and after.chain < LONGEST_CHAIN and homes <= after.homes
+        if not follows and model is None:
+            return None
+        number = next(self._numbers)
+        version = Version(self._name, number, after.number if follows and after else -1, own.active)
+        whole, last, sent = None, None, 0
+        if follows and after is not None:
+            last = after.root
+        else:
+            assert model is not None
+            made = model()
+            whole, sent = self._send(made), made.nbytes
+        shape = self._kept("curvature", own.curvature)
+        blocks, end = own.blocks, len(own.blocks) - 1
+        start = (version, whole, last)
+        chain = after.chain + 1 if follows and after is not None else 0
+        known = frozenset(home for home in homes if home)
+        if end == 0:
+            root = self._block(start, shape, blocks[0], own.log_starts[0], "movement", None)
+            return Asked(number, known, root, None, chain, sent)
+        parts = [self._block(start, shape, blocks[i], own.log_starts[i], "stretch", None) for i in range(end + 1)]
+        before = self._reduce(parts[:end], shape)
+        root = self._submit("root", worker.finish_round, before, parts[end], shape)
+        again = self._block(start, shape, blocks[end], 0.0, "predictions", before) if own.check else None
+        return Asked(number, known, root, again, chain, sent)
 
-        def ask() -> list[Future]:
-            sent, shape = self._send(model), self._kept("curvature", curvature)
-            last = len(blocks) - 1
-            parts = [self._block(sent, shape, blocks[i], log_starts[i], "stretch", None) for i in range(len(blocks))]
-            before = self._reduce(parts[:last], shape)
-            root = self._submit("root", worker.finish_round, before, parts[last], shape) if before else parts[last]
-            if not check or before is None:
-                return [root]
-            return [root, self._block(sent, shape, blocks[last], 0.0, "predictions", before)]
-
-        whole, *seen = self._gathered(ask)
-        again = seen[0] if seen else None
-        if check and seen and again is None:
+    def take(self, asked: Asked) -> Outcome:
+        """Waits for it."""
+        if asked.again is None:
+            return Outcome(self.client.gather(asked.root), None)
+        whole, again = self.client.gather([asked.root, asked.again])
+        if again is None:
             again = np.full((self.training.n_models, self.probe.shape[0]), np.nan)
         return Outcome(whole, again)
 
-    def sums(self, model: worker.Model, blocks: Sequence[Block]) -> Sums:
+    def drop(self, asked: Asked | None) -> None:
+        """Nobody waits for it any more."""
+        if asked is not None:
+            self.client.cancel([asked.root] if asked.again is None else [asked.root, asked.again])
+
+    def sums(self, model: Model, blocks: Sequence[Block]) -> Sums:
         """Trains, and adds up for a mean."""
 
-        def ask() -> list[Future]:
-            sent = self._send(model)
-            parts = [self._block(sent, None, block, 0.0, "sums", None) for block in blocks]
+        def attempt() -> Any:
+            self._look_around()
+            start = (None, self._send(model), None)
+            parts = [self._block(start, None, block, 0.0, "sums", None) for block in blocks]
             while len(parts) > 1:
                 groups = [parts[begin : begin + ARITY] for begin in range(0, len(parts), ARITY)]
                 parts = [
                     self._submit("sum", worker.merge_sums, group) if len(group) > 1 else group[0] for group in groups
                 ]
-            return parts
+            try:
+                return self.client.gather(parts[0])
+            except BaseException:
+                self.client.cancel(parts)
+                raise
 
-        (whole,) = self._gathered(ask)
+        whole = self.persist(attempt)
         assert isinstance(whole, Sums)
         return whole
+
+    def close(self) -> None:
+        """Workers forget the model."""
+        try:
+            self.client.run(forget, self._name, on_error="ignore")
+        except Exception as error:  # the training has its result
+            logger.debug("workers were not told that a training has ended: %r", error)
 
     def _reduce(self, parts: list[Future], curvature: Future) -> Future | None:
         """The stretch before the last block, along the tree that the number of blocks fixes."""
@@ -110,17 +174,18 @@ class Cluster:
         return parts[0] if parts else None
 
     def _block(
-        self, model: Any, curvature: Future | None, block: Block, log_start: float, finish: str, before: Any
+        self, start: tuple[Any, ...], curvature: Future | None, block: Block, log_start: float, finish: str, before: Any
     ) -> Future:
         """The segments of a block, one after the other, each where its partition is."""
         t = block.t
         for segment in block.segments:
-            last = segment is block.segments[-1]
-            source = self.partitions.sources[segment.partition]
+            ends = segment is block.segments[-1]
+            home = self._home(block.lane, segment)
             before = self._submit(
-                "block", worker.train_segment, model, before, source, segment, t, log_start, self.training, curvature,
-                finish if last else "movement", self._kept("probe", self.probe) if finish == "predictions" else None,
-                workers=self._home(block.lane, source),
+                "block", worker.train_segment, *start, before, self.partitions.sources[segment.partition], segment, t,
+                log_start, self.training, curvature, finish if ends else "movement",
+                self._kept("probe", self.probe) if finish == "predictions" else None,
+                workers=[home] if home else None,
             )  # fmt: skip
             t += segment.rows
         future: Future = before
@@ -136,7 +201,7 @@ class Cluster:
 
     def _send(self, value: Any) -> Any:
         """A future of it; or the value itself, which then is part of every task, if it is a small model."""
-        if isinstance(value, worker.Model) and value.nbytes <= INLINE:
+        if isinstance(value, Model) and value.nbytes <= INLINE:
             return value
         return self.client.scatter(value, hash=False)
 
@@ -146,24 +211,23 @@ class Cluster:
             self._sent[name] = value, self._send(value)
         return self._sent[name][1]
 
-    def _gathered(self, ask: Any) -> list[Any]:
+    def persist(self, attempt: Callable[[], T], failed: Callable[[], None] = lambda: None) -> T:
+        """What the attempt returns; it is made again when workers have died in it, after ``failed``."""
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
-        for attempt in range(1, ATTEMPTS + 1):
-            asked: list[Future] = []
+        for number in range(1, ATTEMPTS + 1):
             self._wait_for_a_worker()
             try:
-                self._look_around()
-                asked = ask()
-                return list(self.client.gather(asked))
-            except (CancelledError, FutureCancelledError, KilledWorker, OSError) as error:
+                return attempt()
+            except (CancelledError, FutureCancelledError, KilledWorker, ModelMissingError, OSError) as error:
+                failed()
                 if isinstance(error, FileNotFoundError | PermissionError):
                     raise
                 self._check_partitions(error)
-                if attempt == ATTEMPTS:
+                if number == ATTEMPTS:
                     raise RuntimeError(
                         f"workers died in {ATTEMPTS} attempts at the same round of a training; the last said: {error!r}"
                     ) from error
@@ -171,7 +235,7 @@ class Cluster:
                 self.repeated += 1
                 self._sent.clear()
             except BaseException:
-                self.client.cancel(asked)  # nobody waits for them
+                failed()
                 raise
         raise AssertionError("unreachable")
 
@@ -192,14 +256,20 @@ class Cluster:
     # --- who is asked first ----------------------------------------------------------------------------------------
 
     def _look_around(self) -> None:
-        """Which workers there are. Who is asked decides how long a round takes, never what comes of it."""
+        """Which workers there are, and who has the partitions. Who is asked decides how long a round takes, never what
+        comes of it."""
         threads = self.client.nthreads()
         most = max(threads.values(), default=1)
         self._seats = [address for turn in range(most) for address in sorted(threads) if threads[address] > turn]
+        in_memory = {i: own for i, own in enumerate(self.partitions.sources) if not isinstance(own, Stored)}
+        if in_memory:
+            known = self.client.who_has(list(in_memory.values()))
+            found = {i: sorted(known.get(own.key, ())) for i, own in in_memory.items()}
+            self._where = {i: addresses[0] for i, addresses in found.items() if addresses}
 
-    def _home(self, lane: int, source: Any) -> list[str] | None:
-        """Where a lane of a store is read, round after round: its pages are in that machine's memory. Partitions in
-        memory are found by the scheduler."""
-        if not isinstance(source, Stored) or not self._seats:
-            return None
-        return [self._seats[lane % len(self._seats)]]
+    def _home(self, lane: int, segment: Segment) -> str:
+        """Where a segment is trained: where its partition is, and a lane of a store on the same worker round after
+        round, whose machine then has its pages in memory. Nothing if that is for the scheduler to say."""
+        if not isinstance(self.partitions.sources[segment.partition], Stored):
+            return self._where.get(segment.partition, "")
+        return self._seats[lane % len(self._seats)] if self._seats else ""

@@ -4,10 +4,12 @@ With f features, P blocks on W workers, and h hops between client and worker (tw
 
     model      4 f bytes, or 8 a weight that is not 0 where that is less
     movement   4 f bytes, or 8 m where that is less: m the features that its rows have, and those of Q
-    a round    (W + h − 1) models: h hops to the first worker, which others fetch it from. Small models: P h of them
-               P (1 − 1/W) movements, to where they are merged
+    a round    P (1 − 1/W) movements, to where they are merged
+               (W − 1) movements of all rows, from there to the other workers, which keep the model
                h movements of all rows, to the client
-    now and then (W + h − 1) estimates of H: 4 bytes × 64 directions × 4,096 features, 12 a feature that is known
+    now and then (W + h − 1) models, where workers do not have it: h hops to the first worker, which others fetch it
+               from. Small models: P h of them
+               (W + h − 1) estimates of H: 4 bytes × 64 directions × 4,096 features, 12 a feature that is known
 
 Measured against it: ``python -m symsgd.bench dask``; docs/dask.md.
 """
@@ -56,19 +58,21 @@ class Shape:
         return min(sparse, 4.0 * self.n_features * self.n_models)
 
 
-def round_bytes(shape: Shape, rows_a_block: float, checked: bool = False, seen: float | None = None) -> float:
-    """What a round sends. ``checked``: its last block was trained again. ``seen``: rows trained, if the model may
-    still be sparse."""
-    model = shape.vector(shape.n_features if seen is None else shape.touched(seen))
+def round_bytes(shape: Shape, rows_a_block: float, checked: bool = False) -> float:
+    """What a round sends. ``checked``: its last block was trained again."""
     movement = shape.vector(shape.touched(rows_a_block))
     whole = shape.vector(shape.touched(rows_a_block * shape.n_blocks))
     workers = min(shape.n_workers, shape.n_blocks)
-    copies = workers + shape.hops - 1 if model > INLINE else shape.n_blocks * shape.hops
     away = shape.n_blocks * (1 - 1 / workers)  # those that are merged on another worker than their own
     if checked:
-        copies += 0 if model > INLINE else shape.hops
         away += 1 - 1 / workers
-    return copies * model + away * movement + shape.hops * whole
+    return away * movement + (workers - 1 + shape.hops) * whole
+
+
+def model_bytes(shape: Shape, model: float) -> float:
+    """What a model of so many bytes costs where workers do not have it."""
+    workers = min(shape.n_workers, shape.n_blocks)
+    return (workers + shape.hops - 1 if model > INLINE else shape.n_blocks * shape.hops) * model
 
 
 def estimate_bytes(shape: Shape, rank: int, sample_rows: int) -> float:
@@ -103,17 +107,16 @@ class PassCost:
 def pass_cost(shape: Shape, n_rows: float, entries_a_row: float, rows_a_block: float, bandwidth: float) -> PassCost:
     """``bandwidth``: bytes a second between any two machines, of many pairs at a time.
 
-    A model goes from one worker to the next, each that has it serving another: log₂ W times its length. A merge takes
-    in eight movements, one after the other, on each of log₈ P levels.
+    The merged movement goes from one worker to the next, each that has it serving another: log₂ W times its length. A
+    merge takes in eight movements, one after the other, on each of log₈ P levels. The client takes its own meanwhile.
     """
     workers = min(shape.n_workers, shape.n_blocks)
-    model = shape.vector(shape.n_features)
     movement = shape.vector(shape.touched(rows_a_block))
     whole = shape.vector(shape.touched(rows_a_block * shape.n_blocks))
     computing = rows_a_block * entries_a_row * ENTRY_SECONDS * shape.n_blocks / workers
     levels = np.ceil(np.log(max(2, shape.n_blocks)) / np.log(ARITY))
-    sending = (shape.hops + np.log2(workers)) * model + (levels - 1) * (ARITY - 1) * whole
-    sending += min(ARITY, shape.n_blocks - 1) * movement + shape.hops * whole
+    sending = (np.log2(workers) + (levels - 1) * (ARITY - 1)) * whole
+    sending += min(ARITY, shape.n_blocks - 1) * movement
     rounds = n_rows / (rows_a_block * shape.n_blocks)
     seconds = rounds * (computing + ROUND_SECONDS + sending / bandwidth)
     alone = n_rows * entries_a_row * ENTRY_SECONDS

@@ -79,6 +79,11 @@ class Movement:
     gathered_intercept: Array | None = None
     seconds: float = 0.0  # that a worker's core took
 
+    @property
+    def nbytes(self) -> int:
+        """Of what grows with the model."""
+        return self.change.nbytes
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -143,21 +148,28 @@ def reduced(stretches: Sequence[Stretch], curvature: Curvature) -> Stretch:
     return whole
 
 
-def movement_of(stretch: Stretch, curvature: Curvature) -> tuple[Packed, Array]:
-    """Q u + v: of the weights, and of the intercepts themselves."""
-    if curvature.rank == 0:
-        return stretch.rest, stretch.intercept * curvature.root
-    back = stretch.along @ curvature.Q[:-1].T
-    weights = _with_columns(stretch.rest, curvature.places, stretch.rest.at(curvature.places) + back)
-    return weights, (stretch.intercept + stretch.along @ curvature.Q[-1]) * curvature.root
+def movement_of(stretch: Stretch, curvature: Curvature) -> Movement:
+    """What the blocks have done to the model that they all started from, Q u + v, of the weights and of the intercepts
+    themselves."""
+    weights, intercept = stretch.rest, stretch.intercept
+    if curvature.rank:
+        back = stretch.along @ curvature.Q[:-1].T
+        weights = _with_columns(stretch.rest, curvature.places, stretch.rest.at(curvature.places) + back)
+        intercept = intercept + stretch.along @ curvature.Q[-1]
+    return Movement(
+        weights, intercept * curvature.root, stretch.log_kept, stretch.steps, stretch.lost, stretch.rows,
+        stretch.diverged, seconds=stretch.seconds,
+    )  # fmt: skip
 
 
-def applied(coef: Array, intercept: Array, stretch: Stretch, curvature: Curvature) -> tuple[Array, Array]:
-    """The model after these blocks, from the one that they all started from."""
-    weights, moved = movement_of(stretch, curvature)
-    out: Array = coef * np.exp(stretch.log_kept)[:, None].astype(coef.dtype)
-    weights.add_to(out)
-    return out, intercept + moved
+def advanced(coef: Array, intercept: Array, movement: Movement, active: Sequence[int]) -> tuple[Array, Array]:
+    """The model after a movement of these classes. Others keep theirs."""
+    out: Array = coef * np.exp(movement.log_kept)[:, None].astype(coef.dtype)
+    movement.change.add_to(out)
+    after = intercept + movement.intercept
+    stopped = [c for c in range(len(coef)) if c not in active]
+    out[stopped], after[stopped] = coef[stopped], intercept[stopped]
+    return out, after
 
 
 def tree(n_blocks: int) -> list[list[list[int]]]:

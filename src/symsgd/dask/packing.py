@@ -12,6 +12,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 ROUNDING = 1e-6  # of a weight: less than that is what scaling it back and forth leaves, not a step
+PIECE = 1 << 15  # features at a time: what is made on the way stays in the cache
 MASK_UP_TO = 1 << 28  # features up to which a byte for each is cheaper than sorting
 
 
@@ -57,47 +58,41 @@ def index_type(n_features: int) -> np.dtype[Any]:
     return np.dtype(np.int32 if n_features < 2**31 else np.int64)
 
 
-def pack(dense: Array, touched: Array | None = None) -> Packed:
-    """lines × features as they travel; ``touched`` says which features may be other than 0, if the caller knows."""
-    if touched is None:
-        touched = _touched(dense != 0)
-    return _smaller(dense.shape[1], touched, dense, gathered=False)
+def pack(dense: Array, there: Array | None = None, dtype: npt.DTypeLike = np.float32) -> Packed:
+    """lines × features as they travel; ``there`` (lines × features) says what may be other than 0, if the caller knows.
+    Another type than float32 is for what others already have in that type."""
+    n_features = dense.shape[1]
+    if there is None:
+        there = dense != 0
+    touched = there[0] if len(there) == 1 else there.any(axis=0)
+    if not sparse_is_smaller(n_features, int(np.count_nonzero(touched)), len(dense)):
+        return Packed(n_features, dense.astype(dtype))
+    indices = np.flatnonzero(touched)
+    return Packed(n_features, dense[:, indices].astype(dtype), indices.astype(index_type(n_features)))
 
 
 def pack_columns(n_features: int, indices: Array, values: Array) -> Packed:
     """Features ``indices`` (ascending) with lines × indices ``values``."""
-    return _smaller(n_features, indices, values, gathered=True)
+    if sparse_is_smaller(n_features, len(indices), len(values)):
+        return Packed(n_features, values.astype(np.float32), indices.astype(index_type(n_features)))
+    out = np.zeros((len(values), n_features), np.float32)
+    out[:, indices] = values
+    return Packed(n_features, out)
 
 
 def sparse_is_smaller(n_features: int, count: int, lines: int) -> bool:
     return count * (index_type(n_features).itemsize + 4 * lines) < n_features * 4 * lines
 
 
-def _smaller(n_features: int, indices: Array, values: Array, gathered: bool) -> Packed:
-    if sparse_is_smaller(n_features, len(indices), len(values)):
-        own = values if gathered else values[:, indices]
-        return Packed(n_features, own.astype(np.float32), indices.astype(index_type(n_features)))
-    if not gathered:
-        return Packed(n_features, values.astype(np.float32))
-    out = np.zeros((len(values), n_features), np.float32)
-    out[:, indices] = values
-    return Packed(n_features, out)
-
-
 def moved(start: Array, end: Array) -> Packed:
     """end − start, without features that differ by no more than rounding."""
-    change = end - start
-    there = np.abs(change) > ROUNDING * np.abs(start)
-    touched = _touched(there)
-    if not sparse_is_smaller(change.shape[1], len(touched), len(change)):
-        change *= there
-    elif len(change) > 1:
-        change[~there] = 0
-    return pack(change, touched)
-
-
-def _touched(there: Array) -> Array:
-    return np.flatnonzero(there[0] if len(there) == 1 else there.any(axis=0))
+    change, there = np.empty_like(end), np.empty(end.shape, bool)
+    for begin in range(0, end.shape[1], PIECE):
+        own = np.s_[:, begin : begin + PIECE]
+        np.subtract(end[own], start[own], out=change[own])
+        np.greater(np.abs(change[own]), ROUNDING * np.abs(start[own]), out=there[own])
+        change[own] *= there[own]
+    return pack(change, there)
 
 
 def added(first: Packed, second: Packed) -> Packed:

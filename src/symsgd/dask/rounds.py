@@ -5,36 +5,52 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from symsgd.dask.cluster import Cluster, Outcome
+from symsgd.dask.cluster import Asked, Cluster, Outcome, Round
 from symsgd.dask.control import HARM, START_SHARE, Control
 from symsgd.dask.directions import Estimator, Sample
+from symsgd.dask.held import Model
 from symsgd.dask.lanes import Block, Journal, Lanes, flat_journal, journal_passes
 from symsgd.dask.means import adagrad_mean_of, mean_of
-from symsgd.dask.merging import Curvature, Stretch, applied
+from symsgd.dask.merging import Curvature, Movement, advanced
 from symsgd.dask.packing import pack
-from symsgd.dask.worker import Model, Training
+from symsgd.dask.worker import Training
 from symsgd.losses import Loss
 from symsgd.runs import PassSums
 
 Array = npt.NDArray[Any]
 
-ESTIMATE_FIRST, ESTIMATE_FIRST_JUMPS = (
-    16_384,
-    512,
-)  # rows, or a pass if less, after which H is estimated again; then at 4 times as many
+# rows, or a pass if less, after which H is estimated again; then at 4 times as many
+ESTIMATE_FIRST, ESTIMATE_FIRST_JUMPS = 16_384, 512
+
+
+AHEAD = 2  # rounds that are asked for at a time
+
+
+@dataclass
+class Pending:
+    """A round that was planned: where its lanes were before, the control right after it, and, if it was asked for, what
+    will come of it."""
+
+    round: Round
+    alone: bool
+    estimated: bool
+    lanes_at: list[int]
+    control: Control
+    asked: Asked | None = None
 
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What a round was: its blocks and rows, the error if it was checked, bytes of the model that was sent to workers
-    and of the merged movement that came back, seconds that workers' cores were busy. ``estimated``: H was estimated
-    anew before it, and sent."""
+    """What a round was: its blocks and rows, the error if it was checked, bytes of the model if it was sent to workers
+    whole, and of the merged movement that came back, seconds that workers' cores were busy. ``estimated``: H was
+    estimated anew before it, and sent."""
 
     blocks: int
     rows: int
@@ -85,6 +101,8 @@ class DistributedTraining:
         self._drift = np.zeros(training.n_models)
         self._probe = probe
         self._first_loss = self._last_loss = math.nan
+        self._pending: deque[Pending] = deque()
+        self._last: Asked | None = None  # the round that the model is of, if workers have that model too
 
     # --- as the core's ---------------------------------------------------------------------------------------------
 
@@ -95,7 +113,7 @@ class DistributedTraining:
         self.rounds.append([])
         sums = PassSums(0, [], [])
         lost = np.zeros(self.training.n_models)
-        while self.lanes.left and np.isfinite(lost).all():
+        while (self.lanes.left or self._pending) and np.isfinite(lost).all():
             lost += self._mean_round(sums) if self.merges in ("mean", "adagrad") else self._round(sums)
         rows = max(1, sums.rows)
         sums.loss = [float(lost[c]) / rows for c in self.active]
@@ -194,65 +212,114 @@ class DistributedTraining:
     # --- a round ---------------------------------------------------------------------------------------------------
 
     def _round(self, sums: PassSums) -> Array:
-        """The next one; the sum of its losses, 0 if it was undone."""
-        control, at = self.control, list(self.lanes.at)
-        alone = control.alone > 0 or self.lanes.count == 1
-        rows = control.alone if control.alone else control.rows
-        blocks = self.lanes.take_alone(rows, self.t) if alone else self.lanes.take(control.rows, self.t)
-        alone = alone or len(blocks) == 1
-        estimated = not alone and self._estimate_if_due()
-        check = not alone and self.merges == "curvature" and control.due
-        outcome, model = self._trained(blocks, check)
-        whole = outcome.whole
-        if whole.diverged and alone:
+        """The oldest that is under way, when it has ended; the sum of its losses, 0 if it was undone."""
+        outcome, own = self._outcome()
+        whole, alone = outcome.whole, own.alone
+        if whole.diverged and (alone or self.merges != "curvature"):
+            self._discard()
             return np.full(len(self.intercept), np.inf)
-        coef, intercept = self._merged(whole)
+        coef, intercept = advanced(self.coef, self.intercept, whole, own.round.active)
         error, undone = None, False
         if not alone and self.merges == "curvature":
             predictions = self._probe.predictions(coef, intercept)
             before = self._probe.predictions(self.coef, self.intercept)
-            if check:
-                error = self._error(outcome, predictions, len(blocks))
-                undone = not control.checked(error)
-            else:
-                control.unchecked()
+            if own.round.check:
+                error = self._error(outcome, predictions, len(own.round.blocks))
+                undone = not self.control.checked(error)
             if not undone and self._harms(whole, predictions, before):
-                control.harmed()
+                if not own.round.check:
+                    self.control = replace(own.control)  # as it was before later rounds were asked for
+                self.control.harmed()
                 undone = True
             if not undone:
                 self._drift = np.sqrt(np.mean((predictions - before) ** 2, axis=1)) / 2
-        elif whole.diverged:
-            return np.full(len(self.intercept), np.inf)
+        assert own.asked is not None
         self.rounds[-1].append(
             RoundRecord(
-                len(blocks), whole.rows, error, undone, model.weights.nbytes, whole.nbytes, whole.seconds, estimated
+                len(own.round.blocks), whole.rows, error, undone, own.asked.sent, whole.nbytes, whole.seconds,
+                own.estimated,
             )
         )  # fmt: skip
         if undone:
-            self.lanes.at = at
+            self._discard()
+            self.lanes.at = own.lanes_at
             return np.zeros_like(self.intercept)
-        self._accept(coef, intercept, blocks)
+        self._last = own.asked
+        self._accept(coef, intercept, list(own.round.blocks))
         sums.rows += whole.rows
         if alone:
             sums.alone += whole.rows
-            control.alone = max(0, control.alone - whole.rows)
         else:
-            sums.merges += len(blocks)
+            sums.merges += len(own.round.blocks)
         return whole.lost
 
-    def _trained(self, blocks: list[Block], check: bool) -> tuple[Outcome, Model]:
-        """Blocks begin with the penalty's decay of those before them, which is known before they have run."""
-        model = Model(pack(self.coef), self.intercept.copy())
+    def _outcome(self) -> tuple[Outcome, Pending]:
+        """Of the oldest round, while the next one runs."""
+
+        def attempt() -> Outcome:
+            self._ask_ahead()
+            asked = self._pending[0].asked
+            assert asked is not None
+            return self.cluster.take(asked)
+
+        def failed() -> None:
+            self._last = None
+            for own in self._pending:
+                self.cluster.drop(own.asked)
+                own.asked = None
+
+        outcome = self.cluster.persist(attempt, failed)
+        return outcome, self._pending.popleft()
+
+    def _ask_ahead(self) -> None:
+        """Asks for what has to be, and can be, under way: the oldest round, and the next if it does not depend on what
+        is found out about the one before it."""
+        while len(self._pending) < AHEAD and self.lanes.left:
+            if self._pending and (self._pending[-1].round.check or self._estimates_next()):
+                break
+            self._pending.append(self._planned())
+        for i, own in enumerate(self._pending):
+            if own.asked is None:
+                after = self._pending[i - 1].asked if i else self._last
+                own.asked = self.cluster.ask(own.round, after, None if i else self._model)
+                if own.asked is None:  # some worker needs the model, which the round before has to bring first
+                    break
+
+    def _estimates_next(self) -> bool:
+        """Whether the round after those under way needs an estimate of H, and with it their outcome."""
+        return self.control.alone == 0 and self.lanes.count > 1 and self._estimate_due(self._under_way())
+
+    def _under_way(self) -> int:
+        return sum(block.rows for own in self._pending for block in own.round.blocks)
+
+    def _planned(self) -> Pending:
+        """The next round. Its rows are taken, and the control goes on as if it did no harm."""
+        control, at, t = self.control, list(self.lanes.at), self.t + self._under_way()
+        alone = control.alone > 0 or self.lanes.count == 1
+        blocks = self.lanes.take_alone(control.alone or control.rows, t) if alone else self.lanes.take(control.rows, t)
+        alone = alone or len(blocks) == 1
+        estimated = not alone and self._estimate_if_due()
+        check = not alone and self.merges == "curvature" and control.due
+        if alone:
+            control.alone = max(0, control.alone - blocks[0].rows)
+        elif self.merges == "curvature" and not check:
+            control.unchecked()
+        # blocks begin with the penalty's decay of those before them, which is known before they have run
         steps, kept = self.training.steps, [0.0]
         for block in blocks:
             kept.append(kept[-1] + (steps.sums(block.t, block.rows)[1] if self.training.known_steps else 0.0))
-        return self.cluster.round(model, blocks, kept[:-1], self._curvature, check), model
+        own = Round(blocks, kept[:-1], self._curvature, check, tuple(self.active))
+        return Pending(own, alone, estimated, at, replace(control))
 
-    def _merged(self, whole: Stretch) -> tuple[Array, Array]:
-        coef, intercept = applied(self.coef, self.intercept, whole, self._curvature)
-        stopped = [c for c in range(len(coef)) if c not in self.active]
-        coef[stopped], intercept[stopped] = self.coef[stopped], self.intercept[stopped]
-        return coef, intercept
+    def _model(self) -> Model:
+        return Model(pack(self.coef, dtype=self.coef.dtype), self.intercept.copy())
+
+    def _discard(self) -> None:
+        """What was asked for too soon. Workers may have moved on, so that the next round brings the model."""
+        self._last = None
+        for own in self._pending:
+            self.cluster.drop(own.asked)
+        self._pending.clear()
 
     def _accept(self, coef: Array, intercept: Array, blocks: list[Block]) -> None:
         rows = sum(block.rows for block in blocks)
@@ -287,8 +354,11 @@ class DistributedTraining:
 
     # --- how good it is --------------------------------------------------------------------------------------------
 
+    def _estimate_due(self, under_way: int = 0) -> bool:
+        return self._estimator is not None and self.done + under_way >= self._next_estimate
+
     def _estimate_if_due(self) -> bool:
-        if self._estimator is None or self.done < self._next_estimate:
+        if self._estimator is None or not self._estimate_due():
             return False
         loss: Loss = self.training.loss
         first = min(ESTIMATE_FIRST if loss.smooth else ESTIMATE_FIRST_JUMPS, self.lanes.total)
@@ -314,7 +384,7 @@ class DistributedTraining:
         spread = float(((own - own.mean(axis=1, keepdims=True)) ** 2).sum())
         return math.sqrt(blocks / 2 * off / spread) if spread > 0 else float(off > 0)
 
-    def _harms(self, whole: Stretch, predictions: Array, before: Array) -> bool:
+    def _harms(self, whole: Movement, predictions: Array, before: Array) -> bool:
         """Whether the merge has made the loss of the probe's rows far worse."""
         if whole.diverged or not np.isfinite(predictions).all():
             return True

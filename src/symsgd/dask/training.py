@@ -173,7 +173,10 @@ def train(
         }
         keeper = replace(keeper_at, settings=decisive)
     logger.info("training %d rows x %d features; %s", found.n_rows, found.n_features, reason)
-    result = pass_by_pass(run, judge, listeners, n_passes, found.n_rows, tol, patience, keeper)
+    try:
+        result = pass_by_pass(run, judge, listeners, n_passes, found.n_rows, tol, patience, keeper)
+    finally:
+        cluster.close()
     own = {name.name: getattr(result, name.name) for name in fields(Result)}
     return DistributedResult(**own, rounds=native.rounds, journal=native.journal, repeated=cluster.repeated)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from symsgd.dask.held import Held, Model, Version, model_at
 from symsgd.dask.lanes import Segment
 from symsgd.dask.means import Sums, summed, sums_of
 from symsgd.dask.merging import Curvature, Movement, Stretch, joined, movement_of, reduced, stretch_of
@@ -29,21 +30,6 @@ from symsgd.training import train
 Array = npt.NDArray[Any]
 
 MOST_CLASSES = 10_000  # labels beyond that are numbers, not classes
-
-
-@dataclass(frozen=True)
-class Model:
-    """What a round starts from."""
-
-    weights: Packed
-    intercept: Array
-    gathered: Packed | None = None
-    gathered_intercept: Array | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Of what grows with the features."""
-        return self.weights.nbytes + (0 if self.gathered is None else self.gathered.nbytes)
 
 
 @dataclass(frozen=True)
@@ -165,7 +151,9 @@ def sample_rows(rows: Rows, at: Array) -> tuple[Any, Array | None, Array | None]
 
 
 def train_segment(
-    model: Model,
+    version: Version | None,
+    whole: Model | None,
+    last: Movement | None,
     before: Movement | Stretch | None,
     rows: Rows,
     segment: Segment,
@@ -178,10 +166,18 @@ def train_segment(
 ) -> Movement | Stretch | Sums | Array | None:
     """One segment of a block, from the round's model, decayed by exp(``log_start``), or from where ``before`` ended.
 
-    ``finish``: "movement" if another segment follows, else "stretch" or "sums", what is merged; or "predictions", what
-    the model then predicts of the rows ``probe``, models × rows, None if it is not finite.
+    The model is the one that this worker has as ``version`` says, after the ``last`` round's movement; or it was sent
+    ``whole``, and is not kept if it has no version. ``finish``: "movement" if another segment follows or the block is a
+    round by itself, else "stretch" or "sums", what is merged; or "predictions", what the model then predicts of the
+    rows ``probe``, models × rows, None if it is not finite.
     """
-    movement = _trained(model, before, rows, segment, t, log_start, training, curvature)
+    if version is not None:
+        model = model_at(version, whole, last, training.dtype)
+    else:
+        assert whole is not None
+        model = Held(0, whole.weights.dense(training.dtype), whole.intercept)
+    gathered = None if whole is None or version is not None else (whole.gathered, whole.gathered_intercept)
+    movement = _trained(model, gathered, before, rows, segment, t, log_start, training, curvature)
     if finish == "predictions":
         return _predicted(model, movement, probe)
     if finish == "sums":
@@ -193,7 +189,8 @@ def train_segment(
 
 
 def _trained(
-    model: Model,
+    model: Held,
+    squares: tuple[Packed | None, Array | None] | None,
     before: Movement | Stretch | None,
     rows: Rows,
     segment: Segment,
@@ -203,16 +200,14 @@ def _trained(
     curvature: Curvature | None,
 ) -> Movement:
     began = time.perf_counter()
-    origin = model.weights.dense(training.dtype)
-    if log_start:
-        origin *= np.exp(log_start)
+    origin = model.coef * np.asarray(np.exp(log_start), model.coef.dtype) if log_start else model.coef
     done = _as_movement(before, curvature)
     start, intercept = origin, model.intercept
     if done is not None:
         start = origin * np.exp(done.log_kept)[:, None].astype(origin.dtype)
         done.change.add_to(start)
         intercept = intercept + done.intercept
-    gathered, gathered_intercept = model.gathered, model.gathered_intercept
+    gathered, gathered_intercept = (None, None) if squares is None else squares
     if done is not None and done.gathered is not None:
         gathered, gathered_intercept = done.gathered, done.gathered_intercept
     data, y, weight = rows.between(segment.begin, segment.end)
@@ -283,12 +278,11 @@ def _run(training: Training, data: Any, y: Any, weight: Any, seed: int, start: S
 
 
 def _as_movement(before: Movement | Stretch | None, curvature: Curvature | None) -> Movement | None:
-    """Where blocks that were merged have ended, in the words of one that was trained."""
+    """Where blocks that were merged have ended, in the words of one that was trained; what they lost is theirs."""
     if not isinstance(before, Stretch):
         return before
     assert curvature is not None
-    change, intercept = movement_of(before, curvature)
-    return Movement(change, intercept, before.log_kept, before.steps, np.zeros_like(before.lost), 0, before.diverged)
+    return replace(movement_of(before, curvature), lost=np.zeros_like(before.lost), rows=0, seconds=0.0)
 
 
 _cores_of: dict[str, Cores] = {}
@@ -307,19 +301,19 @@ def merge_stretches(stretches: Sequence[Stretch], curvature: Curvature) -> Stret
     return reduced(stretches, curvature)
 
 
-def finish_round(before: Stretch | None, last: Stretch, curvature: Curvature) -> Stretch:
-    """The root: the last block after all others."""
-    return last if before is None else joined(before, last, curvature)
+def finish_round(before: Stretch, last: Stretch, curvature: Curvature) -> Movement:
+    """The root: the last block after all others, and what that does to the round's model."""
+    return movement_of(joined(before, last, curvature), curvature)
 
 
 def merge_sums(parts: Sequence[Sums]) -> Sums:
     return summed(parts)
 
 
-def _predicted(model: Model, movement: Movement, probe: Any) -> Array | None:
+def _predicted(model: Held, movement: Movement, probe: Any) -> Array | None:
     if movement.diverged:
         return None
-    coef = model.weights.dense(np.float64) * np.exp(movement.log_kept)[:, None]
+    coef = model.coef.astype(np.float64) * np.exp(movement.log_kept)[:, None]
     movement.change.add_to(coef)
     return np.asarray((probe @ coef.T).T + (model.intercept + movement.intercept)[:, None])
 

@@ -45,7 +45,7 @@ STRATEGIES: dict[str, str | Strategy] = {
 
 @contextmanager
 def cluster(n_workers: int, threads: int) -> Iterator[Any]:
-    """A client of workers that are processes of their own, over TCP."""
+    """A client of workers that are processes of their own, over TCP; it asks them without the scheduler between."""
     from distributed import Client, LocalCluster
 
     with (
@@ -53,7 +53,7 @@ def cluster(n_workers: int, threads: int) -> Iterator[Any]:
             n_workers=n_workers, threads_per_worker=threads, processes=True, protocol="tcp", dashboard_address=":0",
             memory_limit=None,
         ) as own,
-        Client(own) as client,
+        Client(own, direct_to_workers=True) as client,
     ):  # fmt: skip
         client.wait_for_workers(n_workers)
         yield client
