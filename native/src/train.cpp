@@ -36,6 +36,8 @@ std::unique_ptr<Strategy<Rows>> make_strategy(const StrategySpec& spec) {
             return make_asynchronous<Rows>(spec);
         case StrategyKind::async_curvature:
             return make_async_curvature<Rows>(spec);
+        case StrategyKind::sliced:
+            return make_sliced<Rows>(spec);
     }
     __builtin_unreachable();
 }
@@ -157,7 +159,11 @@ public:
 
 private:
     Lane& lane(int c) { return work_.model.lanes()[static_cast<std::size_t>(c)]; }
-    bool sequential() const { return work_.spec.strategy.kind == StrategyKind::sequential; }
+    // whether one lane sees every step
+    bool sequential() const {
+        const StrategyKind kind = work_.spec.strategy.kind;
+        return kind == StrategyKind::sequential || kind == StrategyKind::sliced;
+    }
 
     void begin_pass() {
         work_.order.begin_pass(work_.pass);

@@ -273,6 +273,42 @@ void compare_with_sequential() {
     }
 }
 
+// Threads that share the features of dense rows make the sequential run's steps; also on more of them than cores, on
+// rows too short to be cut, and when they are told to stop.
+template <class V>
+void compare_sliced() {
+    using Rows = DenseRows<V>;
+    const double tolerance = sizeof(V) == 4 ? 1e-3 : 1e-10;
+    std::mt19937 random(11);
+    for (const std::int64_t features : {19, 130, 333}) {
+        for (const int classes : {1, 3, 9}) {
+            for (const std::int64_t rows : {1, 15, 64, 203}) {
+                const Problem<Rows> problem({.rows = rows, .features = features, .classes = classes});
+                for (const LossKind loss : losses) {
+                    for (const PenaltyKind penalty : {PenaltyKind::none, PenaltyKind::decay}) {
+                        Case a{.strategy = strategy(StrategyKind::sequential, 1), .loss = loss, .penalty = penalty};
+                        vary(a, random);
+                        a.average = false;
+                        if (passive_aggressive(a)) a.schedule = ScheduleKind::constant;  // on the kink
+                        const auto sequential = watched(problem, a, "before sliced");
+                        a.strategy = strategy(StrategyKind::sliced, 2 + static_cast<int>(random() % 5));
+                        a.strategy.cores = 1 + static_cast<int>(random() % 6);
+                        a.strategy.block_size = 16 << random() % 3;
+                        const auto sliced = watched(problem, a, "sliced");
+                        if (!gradient_jumps({loss, 0.0}))
+                            expect_close(sliced, sequential, tolerance, described(a, "sliced"));
+                        expect(watched(problem, a, "sliced again").numbers == sliced.numbers,
+                               described(a, "sliced, twice"));
+                    }
+                }
+            }
+        }
+    }
+    const Problem<Rows> held({.rows = 40, .features = 200, .hold_all_out = true});
+    Case a{.strategy = strategy(StrategyKind::sliced, 3), .holds_out = true};
+    watched(held, a, "sliced, no rows");
+}
+
 // Fewer rows than threads, none at all, none with a feature; blocks larger than any data.
 template <class Rows>
 void run_corners() {
@@ -489,6 +525,10 @@ int run(const std::string& wanted) {
     };
     say(kernels().name);
     part("products", [] { ForAllRows<Each>::run(); });
+    part("sliced", [] {
+        compare_sliced<float>();
+        compare_sliced<double>();
+    });
     part("stops", [] {
         run_stops<SparseRows<float, std::int32_t>>();
         run_stops<DenseRows<double>>();

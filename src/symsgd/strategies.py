@@ -28,6 +28,8 @@ MOST_PLACES = 4096  # features, the most frequent ones, that the directions of C
 RENUMBER_FROM = 16_384  # features
 RENUMBER_PASSES = 3
 INDEX_BYTES = 8
+MOST_DIRECT = 4  # threads up to which Sliced has small blocks
+SLICED_FROM = 3072  # bytes of a row from which on its threads have more to do than to meet
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class Strategy(Choice):
     def check(self, rule: Rule, shuffle: object) -> None:
         """Raises ValueError if the strategy cannot train by this rule, and says why."""
 
+    def check_data(self, sparse: bool) -> None:
+        """Raises ValueError if the strategy cannot train on such rows, and says why."""
+
     def check_checkpoint(self) -> None:
         """Raises ValueError if a training could not go on as if nothing had happened, and says why."""
 
@@ -87,6 +92,50 @@ class Sequential(Strategy):
 
     def native(self, work: Work) -> dict[str, Any]:
         return {"kind": "sequential"}
+
+
+@dataclass(frozen=True)
+class Sliced(Strategy):
+    """Threads share the features of dense rows, not the rows: the steps are those of the sequential run, one after the
+    other, but for rounding.
+
+    They meet every ``block_size`` rows, which are then known by their products with each other; "auto" is 16, and 32
+    for more than four threads. Rows that are too short for all threads are cut for fewer. Same data, seed and number of
+    threads give the same bits.
+    """
+
+    name: ClassVar[str] = "sliced"
+    block_size: Literal["auto", 16, 32, 48, 64] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.block_size not in ("auto", 16, 32, 48, 64):
+            raise ValueError(f"block_size={self.block_size!r} is not accepted; it must be 'auto', 16, 32, 48 or 64")
+
+    def check(self, rule: Rule, shuffle: object) -> None:
+        if isinstance(rule.penalty, (L1, ElasticNet, Lasso)):
+            raise ValueError(
+                f"strategy={self.name!r} does not work with penalty={rule.penalty.name!r}, which looks at every weight "
+                "at every step; use penalty='l2'"
+            )
+        if rule.average_from:
+            raise ValueError(
+                f"strategy={self.name!r} does not work with average, a mean of models that it does not make"
+            )
+
+    def check_data(self, sparse: bool) -> None:
+        if sparse:
+            raise ValueError(
+                f"strategy={self.name!r} cuts rows by their features, and X is sparse; use strategy='auto'"
+            )
+
+    def native(self, work: Work) -> dict[str, Any]:
+        rows = self.block_size if self.block_size != "auto" else 16 if work.n_threads <= MOST_DIRECT else 32
+        return {
+            "kind": "sliced",
+            "threads": work.n_threads,
+            "cores": min(work.n_threads, available_cores()),
+            "block_size": rows,
+        }
 
 
 @dataclass(frozen=True)
@@ -438,7 +487,7 @@ class Async(_Racy):
 @dataclass(frozen=True)
 class Auto(Strategy):
     """Chooses for you, and says in the result what it chose and why: sequential where the work is small or one core is
-    all there is, else ``MapReduce(Curvature(), block_size="auto")``."""
+    all there is, ``Sliced()`` for long dense rows, else ``MapReduce(Curvature(), block_size="auto")``."""
 
     name: ClassVar[str] = "auto"
 
@@ -455,6 +504,15 @@ class Auto(Strategy):
                 (
                     f"sequential: {work.entries * work.n_passes:,} entries in all passes are trained in less time than "
                     f"threads take to agree ({LEAST_WORK:,} would be enough)"
+                ),
+            )
+        if not work.sparse and work.n_features * work.bytes_a_number >= SLICED_FROM and _trains(Sliced(), rule):
+            return (
+                Sliced(),
+                work,
+                (
+                    f"sliced, which makes the sequential run's steps: {work.n_threads} threads share the "
+                    f"{work.n_features:,} features of dense rows"
                 ),
             )
         try:
@@ -478,6 +536,14 @@ class Auto(Strategy):
         )
 
 
+def _trains(strategy: Strategy, rule: Rule) -> bool:
+    try:
+        strategy.check(rule, None)
+    except ValueError:
+        return False
+    return True
+
+
 def _against_copies(work: Work) -> str:
     """Why the copies of the model that the curvature combiner makes for so many threads do not pay; or nothing."""
     replicas = (2 * work.n_threads + 6) * work.n_features * work.n_models * work.bytes_a_number
@@ -498,7 +564,8 @@ def _against_copies(work: Work) -> str:
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy
     for strategy in (
-        Sequential, Hogwild, HogBatch, RoundRobin, Averaging, AllReduce, ParameterServer, MapReduce, Async, Auto,
+        Sequential, Sliced, Hogwild, HogBatch, RoundRobin, Averaging, AllReduce, ParameterServer, MapReduce, Async,
+        Auto,
     )
 }  # fmt: skip
 

@@ -128,6 +128,7 @@ def train(
     if isinstance(X, Store):
         y, sample_weight = targets_of_store(X, y, sample_weight, rule.loss)
     data = check_data(X, threads)
+    chosen.check_data(data.sparse)
     problem = Problem.check(data, y, rule.loss, classes, class_weight, sample_weight)
     expected = n_passes if tol is None else min(n_passes, strategies.PASSES_TO_EXPECT)
     work = Work(

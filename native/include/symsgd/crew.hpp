@@ -101,6 +101,9 @@ public:
             phase(0, [](std::int64_t) {}, work);
         }
 
+        int members() const { return crew_.members_; }
+        bool failed() const { return crew_.failed_; }
+
         const int number;  // 0 is the thread that called run
 
     private:

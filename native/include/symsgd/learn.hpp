@@ -106,6 +106,17 @@ struct CurvatureKernels {
                           const V* w, const V* factors, std::int64_t begin, std::int64_t end, V* out);
 };
 
+// See kernels/gram-inl.hpp and kernels/slice-inl.hpp.
+template <class V>
+struct GramKernels {
+    void (*learn)(const GramRows<V>&, const Block&, const Rule&, ModelView<V>&);
+    void (*multiply)(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
+                     const V* weights, int stride, V* products, V* scores);
+    void (*add_parts)(const V* const* parts, int count, std::int64_t begin, std::int64_t end, V* out);
+    void (*move)(const V* const* rows, int n, std::int64_t begin, std::int64_t end, const V* steps, const V* keep,
+                 V* weights, int stride);
+};
+
 template <class... Rows>
 using RowKernelsTuple = std::tuple<RowKernels<Rows>...>;
 
@@ -114,6 +125,7 @@ struct Kernels {
     ForAllRows<RowKernelsTuple> rows;
     std::tuple<ModelKernels<float>, ModelKernels<double>> models;
     std::tuple<CurvatureKernels<float>, CurvatureKernels<double>> curvature;
+    std::tuple<GramKernels<float>, GramKernels<double>> gram;
 
     template <class Rows>
     const RowKernels<Rows>& of_rows() const {
@@ -122,6 +134,10 @@ struct Kernels {
     template <class V>
     const CurvatureKernels<V>& of_curvature() const {
         return std::get<CurvatureKernels<V>>(curvature);
+    }
+    template <class V>
+    const GramKernels<V>& of_gram() const {
+        return std::get<GramKernels<V>>(gram);
     }
     template <class V>
     const ModelKernels<V>& of_models() const {

@@ -64,6 +64,17 @@ struct SplitRows {
     std::int64_t commons;  // with those that fill up
 };
 
+// Rows of a block by their products with each other (see kernels/gram-inl.hpp).
+template <class V>
+struct GramRows {
+    using Value = V;
+    static constexpr bool sparse = false;
+    const V* products;  // rows × rows, `stride` apart
+    std::int64_t rows;  // a multiple of 16
+    std::int64_t stride;
+    std::int64_t features;  // 2 rows: predictions and steps
+};
+
 // F<every type of rows there is>.
 template <template <class...> class F>
 using ForAllRows = F<SparseRows<float, std::int32_t>, SparseRows<float, std::int64_t>, SparseRows<double, std::int32_t>,

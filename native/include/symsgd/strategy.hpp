@@ -11,6 +11,7 @@
 //   parameter server   all                     sum                      when a block ends
 //   asynchronous       frequent features       projected, exact, sum    when a block ends; the rest is shared
 //   async curvature    all                     curvature                when a block ends
+//   sliced             nothing                 -                        every few rows; each thread has its features
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ enum class StrategyKind : std::uint8_t {
     curvature,
     parameter_server,
     asynchronous,
-    async_curvature
+    async_curvature,
+    sliced
 };
 
 enum class CombinerKind : std::uint8_t { matrix, walk, projected, sum, mean, adagrad };
@@ -129,6 +131,8 @@ template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_asynchronous(const StrategySpec& spec);  // Async-SymSGD, parameter server
 template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_async_curvature(const StrategySpec& spec);  // Async-SymSGD by the curvature
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_sliced(const StrategySpec& spec);  // dense rows
 
 // What a model needs for a rule.
 ModelNeeds needs_of(const TrainingSpec& spec);

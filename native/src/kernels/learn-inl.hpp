@@ -4,17 +4,10 @@
 #include "curvature-inl.hpp"
 #include "loop-inl.hpp"
 #include "merge-inl.hpp"
+#include "slice-inl.hpp"
 
 namespace symsgd {
 namespace {
-
-// Calls f with 4, 8 or 16: the widest panel that divides `numbers`.
-template <class F>
-SYMSGD_INLINE auto with_panel(int numbers, F&& f) {
-    if (numbers % 16 == 0) return f(std::integral_constant<int, 16>{});
-    if (numbers % 8 == 0) return f(std::integral_constant<int, 8>{});
-    return f(std::integral_constant<int, 4>{});
-}
 
 // The losses that most trainings use get loops of their own on the rows that most trainings have; f is called with one
 // of them or AnyLoss. (Loops for everything would take minutes to compile.)
@@ -171,12 +164,16 @@ constexpr RowKernels<Rows> row_kernels{
     split_kernel<Rows>, &learn<Rows>, &learn_shared<Rows>, &delay_shared<Rows>, &apply_shared<Rows>, &decide<Rows>,
 };
 
+template <class V>
+constexpr GramKernels<V> gram_kernels{&learn<GramRows<V>>, &multiply_slice<V>, &add_parts<V>, &move_slice<V>};
+
 template <class... Rows>
 constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<RowKernels<Rows>...>>) {
     return {name,
             {row_kernels<Rows>...},
             {model_kernels<float>, model_kernels<double>},
-            {curvature_kernels<float>, curvature_kernels<double>}};
+            {curvature_kernels<float>, curvature_kernels<double>},
+            {gram_kernels<float>, gram_kernels<double>}};
 }
 
 constexpr Kernels all_kernels(const char* name) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "decide-inl.hpp"
+#include "gram-inl.hpp"
 #include "penalties-inl.hpp"
 #include "split-inl.hpp"
 #include "symsgd/learn.hpp"

@@ -184,6 +184,14 @@ SYMSGD_INLINE void add(const DenseRow<V>& row, V u, const W& w) {
     for (; j < row.count; ++j) raise(w, j, row.value[j] * u);
 }
 
+// Calls f with 4, 8 or 16: the widest panel that divides `numbers`.
+template <class F>
+SYMSGD_INLINE auto with_panel(int numbers, F&& f) {
+    if (numbers % 16 == 0) return f(std::integral_constant<int, 16>{});
+    if (numbers % 8 == 0) return f(std::integral_constant<int, 8>{});
+    return f(std::integral_constant<int, 4>{});
+}
+
 // terms(0) + … + terms(count − 1), by halves.
 template <int count, int first = 0, class Terms>
 SYMSGD_INLINE auto add_up(const Terms& terms) {

@@ -52,10 +52,10 @@ bool is_featureless(const Rows& rows, std::int64_t r) {
         return std::all_of(rows.value + r * rows.features, rows.value + (r + 1) * rows.features, zero);
 }
 
-// The rows of a pass in turn, without those held out and those that are no steps: so that the number of a row's step
-// is its place.
+// The rows of a pass in turn, without those held out.
 class WrittenOrder {
 public:
+    // Without those that are no steps either: so that the number of a row's step is its place.
     template <class Rows>
     void write(const Workspace<Rows>& work, int threads) {
         write_all(work.order, threads);
@@ -73,7 +73,6 @@ public:
     std::int64_t count() const { return count_; }
     const std::int64_t* at(std::int64_t place) const { return rows_.get() + place; }
 
-private:
     void write_all(const Order& order, int threads) {
         const std::int64_t places = order.places();
         if (rows_ == nullptr) rows_ = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(places));
@@ -86,6 +85,7 @@ private:
         count_ = places;
     }
 
+private:
     std::unique_ptr<std::int64_t[]> rows_;
     std::int64_t count_ = 0;
     std::vector<bool> featureless_;
