@@ -293,7 +293,7 @@ void compare_sliced() {
                         const auto sequential = watched(problem, a, "before sliced");
                         a.strategy = strategy(StrategyKind::sliced, 2 + static_cast<int>(random() % 5));
                         a.strategy.cores = 1 + static_cast<int>(random() % 6);
-                        a.strategy.block_size = 16 << random() % 3;
+                        a.strategy.block_size = 8 << random() % 4;
                         const auto sliced = watched(problem, a, "sliced");
                         if (!gradient_jumps({loss, 0.0}))
                             expect_close(sliced, sequential, tolerance, described(a, "sliced"));

@@ -29,7 +29,7 @@ RENUMBER_FROM = 16_384  # features
 RENUMBER_PASSES = 3
 INDEX_BYTES = 8
 MOST_DIRECT = 4  # threads up to which Sliced has small blocks
-SLICED_FROM = 3072  # bytes of a row from which on its threads have more to do than to meet
+SLICED_FROM = 2048  # bytes of a row from which on its threads have more to do than to meet
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,19 @@ class Sliced(Strategy):
     """Threads share the features of dense rows, not the rows: the steps are those of the sequential run, one after the
     other, but for rounding.
 
-    They meet every ``block_size`` rows, which are then known by their products with each other; "auto" is 16, and 32
-    for more than four threads. Rows that are too short for all threads are cut for fewer. Same data, seed and number of
-    threads give the same bits.
+    They meet every ``block_size`` rows, which are then known by their products with each other; "auto" is 8 for two
+    threads, 16 for up to four, else 32. Rows that are too short for all threads are cut for fewer. Same data, seed and
+    number of threads give the same bits.
     """
 
     name: ClassVar[str] = "sliced"
-    block_size: Literal["auto", 16, 32, 48, 64] = "auto"
+    block_size: Literal["auto", 8, 16, 24, 32, 48, 64] = "auto"
 
     def __post_init__(self) -> None:
-        if self.block_size not in ("auto", 16, 32, 48, 64):
-            raise ValueError(f"block_size={self.block_size!r} is not accepted; it must be 'auto', 16, 32, 48 or 64")
+        if self.block_size not in ("auto", 8, 16, 24, 32, 48, 64):
+            raise ValueError(
+                f"block_size={self.block_size!r} is not accepted; it must be 'auto', 8, 16, 24, 32, 48 or 64"
+            )
 
     def check(self, rule: Rule, shuffle: object) -> None:
         if isinstance(rule.penalty, (L1, ElasticNet, Lasso)):
@@ -129,7 +131,8 @@ class Sliced(Strategy):
             )
 
     def native(self, work: Work) -> dict[str, Any]:
-        rows = self.block_size if self.block_size != "auto" else 16 if work.n_threads <= MOST_DIRECT else 32
+        few = 8 if work.n_threads <= 2 else 16 if work.n_threads <= MOST_DIRECT else 32
+        rows = few if self.block_size == "auto" else self.block_size
         return {
             "kind": "sliced",
             "threads": work.n_threads,

@@ -59,8 +59,8 @@ def test_every_schedule(schedule: Any, penalty: Any) -> None:
 
 
 @given(
-    count=st.integers(1, 200), features=st.integers(1, 400), n_threads=st.integers(1, 9),
-    block_size=st.sampled_from([16, 32, 48, 64]), single=st.booleans(), order=st.sampled_from([True, False, "full"]),
+    count=st.integers(1, 200), features=st.integers(1, 400), n_threads=st.integers(1, 9), single=st.booleans(),
+    block_size=st.sampled_from([8, 16, 24, 32, 48, 64]), order=st.sampled_from([True, False, "full"]),
 )  # fmt: skip
 def test_every_shape(count: int, features: int, n_threads: int, block_size: int, single: bool, order: Any) -> None:
     """Blocks that are not full, rows too short for all threads, features that do not fill the last line."""
@@ -84,7 +84,7 @@ def test_weights_that_decay_by_orders_of_magnitude_in_a_block() -> None:
     """The scale is made 1 again in the middle of it: what is kept of weights, predictions and steps follows."""
     X = rows(500, dtype="f4")
     case = {"penalty": penalties.L2(0.9), "schedule": schedules.Constant(0.9)}
-    for block_size in (16, 64):
+    for block_size in (8, 64):
         assert_same(*both(X, targets(X, losses.LogLoss()), 4, block_size, **case), rtol=1e-3)
         many = np.arange(500) % 3
         assert_same(*both(X, many, 4, block_size, **case), rtol=1e-3)
@@ -182,9 +182,9 @@ def test_what_it_does_not_train_is_refused(change: Any, message: str) -> None:
         train(X, np.arange(20) % 2, strategy="sliced", **change)
 
 
-@pytest.mark.parametrize("block_size", [0, 8, 17, 128, None, "16"])
+@pytest.mark.parametrize("block_size", [0, 4, 17, 128, None, "16"])
 def test_block_sizes(block_size: Any) -> None:
-    with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be 'auto', 16, 32, 48 or 64"):
+    with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be 'auto', 8, 16, 24, 32, 48 or 64"):
         Sliced(block_size)
     assert Sliced() != Sliced(16)
     assert Sequential() != Sliced()

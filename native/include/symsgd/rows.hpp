@@ -70,7 +70,7 @@ struct GramRows {
     using Value = V;
     static constexpr bool sparse = false;
     const V* products;  // rows × rows, `stride` apart
-    std::int64_t rows;  // a multiple of 16
+    std::int64_t rows;  // a multiple of 8
     std::int64_t stride;
     std::int64_t features;  // 2 rows: predictions and steps
 };

@@ -51,8 +51,8 @@ SYMSGD_INLINE V dot(const GramRow<V>& row, const W& w) {
 
 template <class V, class W>
 SYMSGD_INLINE void add(const GramRow<V>& row, V u, const W& w) {
-    constexpr int lanes = smallest(16, vector_lanes<V>);
-    // what comes before this row has been used; counts are multiples of 16
+    constexpr int lanes = smallest(8, vector_lanes<V>);
+    // what comes before this row has been used; counts are multiples of 8
     for (std::int64_t j = row.place / lanes * lanes; j < row.count; j += lanes)
         w.template set_vector<lanes>(j, w.template get_vector<lanes>(j) + load<V, lanes>(row.value + j) * u);
     raise(w, row.count + row.place, u);

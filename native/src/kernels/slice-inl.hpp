@@ -20,9 +20,11 @@ template <int high, int wide, class V>
     const std::int64_t count = end - begin, whole = count / lanes * lanes;
     const V* const first = few > 0 ? later[0] + begin : own[0];
     const V* const second = few > 1 ? later[1] + begin : own[0];
+    const V* const third = few > 2 ? later[2] + begin : own[0];
     for (std::int64_t j = 0; j < whole; j += lanes) {
         if (few > 0) __builtin_prefetch(first + j, 0, 2);
         if (few > 1) __builtin_prefetch(second + j, 0, 2);
+        if (few > 2) __builtin_prefetch(third + j, 0, 2);
         Vector<V, lanes> x[wide];
         for (int k = 0; k < wide; ++k) x[k] = load<V, lanes>(other[k] + j);
         for (int i = 0; i < high; ++i) {
@@ -54,7 +56,7 @@ void multiply_slice(const V* const* rows, const V* const* later, int n, std::int
     int fetched = 0;
     for (int i = 0; i < n; i += high) {
         for (int k = i; k < n; k += wide) {
-            const int few = smallest(2, n - fetched);
+            const int few = smallest(3, n - fetched);
             multiply_tile<high, wide>(rows + i, rows + k, begin, end, products + i * n + k, n, later + fetched, few);
             fetched += few;
         }

@@ -57,7 +57,7 @@ private:
     };
 
     // Products and scores of a block, of a slice or of all.
-    std::int64_t part_size() const { return block_ * block_ + block_ * stride_; }
+    std::int64_t part_size() const { return (block_ * (block_ + stride_) + 15) / 16 * 16; }
     V* part(std::int64_t block, int slice) {
         return parts_.data() + ((block % 2) * (slices_ + 1) + slice) * part_size();
     }
@@ -73,7 +73,7 @@ private:
         features_ = view.features;
         stride_ = view.stride;
         weights_ = view.weights;
-        block_ = std::clamp<std::int64_t>(work.spec.strategy.block_size, 16, most_block) / 16 * 16;
+        block_ = std::clamp<std::int64_t>(work.spec.strategy.block_size, 8, most_block) / 8 * 8;
         const std::int64_t lines = (features_ + per_line() - 1) / per_line();
         slices_ = static_cast<int>(std::min<std::int64_t>(work.spec.strategy.threads, lines / least_lines));
         if (slices_ < 2) return;

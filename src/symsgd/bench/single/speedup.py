@@ -2,8 +2,8 @@
 
 Beside it what the machine has to give, as many independent sequential loops side by side; Hogwild! on the same kernels;
 averaging, which never waits and gives up the sequential answer; on dense rows the sliced strategy, which "auto" takes
-for them; and, where there is a GPU and PyTorch, mini-batch SGD on it. Time is that of all passes, at least a second's worth of the sequential loop; runs of all of them take turns and
-the fastest counts.
+for them; and, where there is a GPU and PyTorch, mini-batch SGD on it. Time is that of all passes, at least a second's
+worth of the sequential loop; runs of all of them take turns and the fastest counts.
 """
 
 from __future__ import annotations
