@@ -6,14 +6,15 @@
 namespace symsgd {
 namespace {
 
-// out[i × stride + k] = rows[i]·others[k] over features [begin, end). The sums are stored before they are added up, in
-// loops that are unrolled: otherwise the compiler keeps one of them in memory all along. On the way the same features
-// of `few` rows that come later are fetched: all at once, they would be more than a core can wait for.
+// out[i × stride + k] = rows[i]·others[k] over features [begin, end). Loops over the sums are unrolled: otherwise the
+// compiler keeps one of them in memory all along. On the way the same features of `few` rows that come later are
+// fetched: all at once, they would be more than a core can wait for.
 template <int high, int wide, class V>
 [[gnu::noinline]] void multiply_tile(const V* const* rows, const V* const* others, std::int64_t begin, std::int64_t end,
                                      V* out, int stride, const V* const* later, int few) {
     constexpr int lanes = vector_lanes<V>;
-    Vector<V, lanes> total[high][wide]{};
+    constexpr int together = high * wide;
+    Vector<V, lanes> total[together]{};
     const V *own[high], *other[wide];
     for (int i = 0; i < high; ++i) own[i] = rows[i] + begin;
     for (int k = 0; k < wide; ++k) other[k] = others[k] + begin;
@@ -29,19 +30,22 @@ template <int high, int wide, class V>
         for (int k = 0; k < wide; ++k) x[k] = load<V, lanes>(other[k] + j);
         for (int i = 0; i < high; ++i) {
             const auto y = load<V, lanes>(own[i] + j);
-            for (int k = 0; k < wide; ++k) total[i][k] += y * x[k];
+            for (int k = 0; k < wide; ++k) total[i * wide + k] += y * x[k];
         }
     }
-    alignas(64) V lanewise[high * wide * lanes];
+    alignas(64) V found[together];
+    if constexpr (together % lanes == 0) {
 #pragma GCC unroll 4
-    for (int i = 0; i < high; ++i)
+        for (int g = 0; g < together; g += lanes) store<V, lanes>(found + g, sums<V, lanes>(total + g));
+    } else {
 #pragma GCC unroll 4
-        for (int k = 0; k < wide; ++k) store<V, lanes>(lanewise + (i * wide + k) * lanes, total[i][k]);
+        for (int g = 0; g < together; ++g) found[g] = sum<V, lanes>(total[g]);
+    }
     for (int i = 0; i < high; ++i) {
         for (int k = 0; k < wide; ++k) {
-            V rest = sum<V, lanes>(load<V, lanes>(lanewise + (i * wide + k) * lanes));
-            for (std::int64_t j = whole; j < count; ++j) rest += own[i][j] * other[k][j];
-            out[i * stride + k] = rest;
+            V& sum = found[i * wide + k];
+            for (std::int64_t j = whole; j < count; ++j) sum += own[i][j] * other[k][j];
+            out[i * stride + k] = sum;
         }
     }
 }

@@ -73,6 +73,22 @@ SYMSGD_INLINE V sum(Vector<V, N> v) {
     }
 }
 
+// The even numbers of a, then of b, plus the odd ones: sums of neighbours, half of them a's.
+template <class V, int N, int... K>
+SYMSGD_INLINE Vector<V, N> add_neighbours(Vector<V, N> a, Vector<V, N> b, std::integer_sequence<int, K...>) {
+    return __builtin_shufflevector(a, b, (2 * K)...) + __builtin_shufflevector(a, b, (2 * K + 1)...);
+}
+
+// The sums of N vectors of N numbers, side by side: a few shuffles for each rather than log2 N.
+template <class V, int N, int count = N>
+SYMSGD_INLINE Vector<V, N> sums(const Vector<V, N>* v) {
+    if constexpr (count == 1)
+        return v[0];
+    else
+        return add_neighbours<V, N>(sums<V, N, count / 2>(v), sums<V, N, count / 2>(v + count / 2),
+                                    std::make_integer_sequence<int, N>());
+}
+
 // Weights that belong to one thread.
 template <class V>
 struct Plain {

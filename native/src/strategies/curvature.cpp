@@ -19,6 +19,7 @@
 #include "curvature_merge.hpp"
 #include "curvature_net.hpp"
 #include "prediction_error.hpp"
+#include "round_costs.hpp"
 
 namespace symsgd {
 
@@ -667,48 +668,20 @@ private:
         cold_ = model.features;
         const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (4 * width_));
         // merges are less exact with L1 than their checks say: there they are tried again less soon
-        control_.begin(strategy.block_size, least_block(work, most), most, least_stretch(work, l1_ ? 20.0 : 2.5),
-                       l1_ ? 32 : 8, strategy.tolerance, order_.count());
-    }
-
-    static std::int64_t mean_entries(const Workspace<Rows>& work) {
-        return 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
-    }
-
-    // Nanoseconds that a row takes, about. Numbers that lie side by side come as fast as the memory has them.
-    double row_time(const Workspace<Rows>& work) const {
-        const double entry = Rows::sparse ? 1.4 : 0.5;
-        return 40.0 + entry * static_cast<double>(mean_entries(work) * merge_.stride());
-    }
-
-    // Nanoseconds that a number takes which is read where another thread has written it; the more of them do, the
-    // longer.
-    double number_time(const Workspace<Rows>& work) const { return 0.6 + 0.1 * work.spec.strategy.threads; }
-
-    // Rows that take so many times as long as copying the model into every replica, and 0.1 milliseconds more.
-    std::int64_t least_stretch(const Workspace<Rows>& work, double times) const {
-        const double numbers = static_cast<double>(work.rows.features * merge_.stride());
-        return static_cast<std::int64_t>(times * (1e5 + number_time(work) * numbers) / row_time(work));
-    }
-
-    // Rows of a block with which a round is 1.4 times as fast as one thread, by a count of nanoseconds for what
-    // training and merging read and write: less would be lost again to threads that are late. Counted, not measured, so
-    // that it is the same in every run.
-    std::int64_t least_block(const Workspace<Rows>& work, std::int64_t most) {
-        const auto threads = static_cast<double>(work.spec.strategy.threads), width = static_cast<double>(width_);
-        const double row = row_time(work);
-        // products with Q: of each block of a thread, and of the thread's slices for all blocks
-        const double places = std::min<double>(work.spec.strategy.places, static_cast<double>(work.rows.features));
-        const double rank = merge_.usual_rank(static_cast<std::int64_t>(places), width_);
-        const double products = places * rank * work.model.classes() * 2.0 * width / threads;
-        std::int64_t rows = 1;
-        for (;; rows *= 2) {
+        const RoundCosts round = costs(work);
+        const std::int64_t least = round.least_block(most, [&](std::int64_t rows) {
             merge_.levels.follow(rows * width_);
-            const double numbers = merge_.levels.mean_due() * merge_.stride();
-            const double copies = number_time(work) * numbers * (1.0 + 2.0 / threads) * width / threads;
-            const double merge = 30000.0 + 8000.0 * threads + copies + products / 8.0;
-            if (rows > most || merge / row <= static_cast<double>(rows) * (width / 1.4 - width / threads)) return rows;
-        }
+            return merge_.levels.mean_due();
+        });
+        control_.begin(strategy.block_size, least, most, round.least_stretch(l1_ ? 20.0 : 2.5), l1_ ? 32 : 8,
+                       strategy.tolerance, order_.count());
+    }
+
+    RoundCosts costs(const Workspace<Rows>& work) {
+        RoundCosts costs = RoundCosts::of(work, width_, merge_.stride());
+        const auto places = std::min<std::int64_t>(work.spec.strategy.places, work.rows.features);
+        costs.count_products(static_cast<double>(places), merge_.usual_rank(places, width_), work.model.classes());
+        return costs;
     }
 
     Crew crew_;
