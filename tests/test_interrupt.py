@@ -50,7 +50,7 @@ ended, go = [], threading.Event()
 threading.Thread(target=say_ready).start()
 sys.setswitchinterval(3600)  # nobody has to give the GIL away: "ready" is said when the pass has let go of it
 try:
-    symsgd.train(X, y, n_passes=1000, n_threads=1, average=AVERAGE, callbacks=Ready())
+    symsgd.train(X, y, n_passes=1000, CHOICES, callbacks=Ready())
 except KeyboardInterrupt as interrupt:
     result = interrupt.result
     print(json.dumps({
@@ -107,9 +107,12 @@ def interrupted(code: str) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("average", [False, True])
-def test_a_pass_is_left_in_the_middle(average: bool) -> None:
-    told = interrupted(TRAIN.replace("AVERAGE", str(average)))
+@pytest.mark.parametrize(
+    ("choices", "average"),
+    [("n_threads=1", False), ("n_threads=1, average=True", True), ("n_threads=2, strategy='sliced'", False)],
+)
+def test_a_pass_is_left_in_the_middle(choices: str, average: bool) -> None:
+    told = interrupted(TRAIN.replace("CHOICES", choices))
     assert told["type"] == "TrainingInterrupted"
     assert told["passes"] == 0
     assert 1 < told["t"] < 20_001

@@ -273,8 +273,8 @@ void compare_with_sequential() {
     }
 }
 
-// Threads that share the features of dense rows make the sequential run's steps; also on more of them than cores, on
-// rows too short to be cut, and when they are told to stop.
+// Threads that share the features of dense rows make the sequential run's steps; also on more of them than cores, and
+// on rows too short to be cut.
 template <class V>
 void compare_sliced() {
     using Rows = DenseRows<V>;
@@ -365,11 +365,10 @@ void run_strong_decay() {
 // Passes that end before their time: told to, and by an exception. Asking happens every 20 ms, so they are repeated
 // until it does.
 template <class Rows>
-void run_stops() {
+void run_stops(const Problem<Rows>& problem, std::vector<StrategySpec> (*strategies)(int threads)) {
     std::mt19937 random(3);
-    const Problem<Rows> problem({.rows = 4000, .features = 60, .entries = 10});
     for (const int threads : {2, 5}) {
-        for (const StrategySpec& spec : all_strategies(threads)) {
+        for (const StrategySpec& spec : strategies(threads)) {
             for (const bool throws : {false, true}) {
                 Case a{.strategy = spec, .loss = LossKind::hinge, .penalty = PenaltyKind::decay, .step_size = 0.005};
                 a.soft_curvature = true;
@@ -530,8 +529,11 @@ int run(const std::string& wanted) {
         compare_sliced<double>();
     });
     part("stops", [] {
-        run_stops<SparseRows<float, std::int32_t>>();
-        run_stops<DenseRows<double>>();
+        const Shape narrow{.rows = 4000, .features = 60, .entries = 10}, wide{.rows = 4000, .features = 300};
+        run_stops(Problem<SparseRows<float, std::int32_t>>(narrow), all_strategies);
+        run_stops(Problem<DenseRows<double>>(narrow), all_strategies);
+        run_stops(Problem<DenseRows<double>>(wide),
+                  [](int threads) { return std::vector<StrategySpec>(4, strategy(StrategyKind::sliced, threads)); });
         run_stopped_decay();
         run_stopped_keep();
     });

@@ -30,6 +30,7 @@ RENUMBER_PASSES = 3
 INDEX_BYTES = 8
 MOST_DIRECT = 4  # threads up to which Sliced has small blocks
 SLICED_FROM = 2048  # bytes of a row from which on its threads have more to do than to meet
+LEAST_SLICE = 512  # bytes of it that each then has
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Sliced(Strategy):
     block_size: Literal["auto", 8, 16, 24, 32, 48, 64] = "auto"
 
     def __post_init__(self) -> None:
-        if self.block_size not in ("auto", 8, 16, 24, 32, 48, 64):
+        if self.block_size not in ("auto", 8, 16, 24, 32, 48, 64) or isinstance(self.block_size, float):
             raise ValueError(
                 f"block_size={self.block_size!r} is not accepted; it must be 'auto', 8, 16, 24, 32, 48 or 64"
             )
@@ -510,11 +511,12 @@ class Auto(Strategy):
                 ),
             )
         if not work.sparse and work.n_features * work.bytes_a_number >= SLICED_FROM and _trains(Sliced(), rule):
+            threads = min(work.n_threads, work.n_features * work.bytes_a_number // LEAST_SLICE)
             return (
                 Sliced(),
-                work,
+                replace(work, n_threads=threads),
                 (
-                    f"sliced, which makes the sequential run's steps: {work.n_threads} threads share the "
+                    f"sliced, which makes the sequential run's steps: {threads} threads share the "
                     f"{work.n_features:,} features of dense rows"
                 ),
             )

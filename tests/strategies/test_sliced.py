@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from strategy_cases import LOSSES, PASSIVE_AGGRESSIVE, SCHEDULES, name, targets, weights
-from symsgd import EarlyStopping, Result, SGDClassifier, losses, penalties, schedules, train
+from symsgd import DivergenceError, EarlyStopping, Result, SGDClassifier, losses, penalties, schedules, train
 from symsgd.strategies import MapReduce, Sequential, Sliced
 
 THREADS = [2, 3, 5, 16]
@@ -148,10 +148,63 @@ def test_checkpoints_and_going_on(tmp_path: Path) -> None:
     assert_array_equal(train(X, y, **case, checkpoint=tmp_path / "a.ckpt").coef, whole.coef)
 
 
-def test_a_callback_and_an_interrupt_end_it() -> None:
+def test_a_callback_ends_it() -> None:
     X = rows(500)
     found = train(X, targets(X, losses.LogLoss()), strategy="sliced", n_threads=3, n_passes=9, callbacks=lambda _: True)
     assert found.n_passes == 1
+
+
+def test_going_on_from_a_model() -> None:
+    X = rows(400)
+    for y in (targets(X, losses.LogLoss()), np.arange(400) % 3):
+        before = train(X, y, strategy="sequential", schedule=schedules.Constant(0.2), n_passes=1)
+        assert_same(*both(X, y, 4, init=before, schedule=schedules.Constant(0.2)))
+
+
+def test_partial_fits() -> None:
+    X = rows(400)
+    y = np.arange(400) % 3
+    sliced, sequential = (
+        SGDClassifier("log_loss", strategy=strategy, n_jobs=4, random_state=0) for strategy in ("sliced", "sequential")
+    )
+    for part in (slice(0, 150), slice(150, 151), slice(151, 400)):
+        for model in (sliced, sequential):
+            model.partial_fit(X[part], y[part], classes=[0, 1, 2])
+    assert_allclose(sliced.coef_, sequential.coef_, rtol=1e-9)
+    assert sliced.t_ == sequential.t_ == 401
+
+
+def test_classes_that_stop_one_after_the_other() -> None:
+    X = rows(500, 200)
+    y = np.argmax(X @ np.random.default_rng(1).standard_normal((200, 9)) * np.linspace(0.2, 3, 9), axis=1)
+    case = {"schedule": schedules.Constant(0.3), "tol": 1e-2, "patience": 1, "n_passes": 60}
+    found, wanted = both(X, y, 4, **case)
+    assert_same(found, wanted)
+    assert 1 < found.n_passes < 60
+
+
+@pytest.mark.parametrize("order", [True, False, "full", "blocks"])
+def test_rows_in_a_file(tmp_path: Path, order: Any) -> None:
+    X, y = rows(3_000, dtype="f4"), np.arange(3_000) % 2
+    np.save(tmp_path / "X.npy", X)
+    case = {"strategy": "sliced", "n_threads": 3, "n_passes": 2, "shuffle": order, "schedule": schedules.Constant(0.1)}
+    found = train(np.load(tmp_path / "X.npy", mmap_mode="r"), y, **case)
+    assert_array_equal(found.coef, train(X, y, **case).coef)
+
+
+def test_divergence_carries_the_last_finite_model() -> None:
+    X = rows(500)
+    case = {"loss": "squared_error", "schedule": schedules.Constant(1e200), "strategy": "sliced", "n_threads": 3}
+    with pytest.raises(DivergenceError) as caught:
+        train(X, X[:, 0], **case)
+    assert np.isfinite(caught.value.result.coef).all()
+
+
+def test_rows_whose_squares_overflow_are_an_error() -> None:
+    X = rows(100, 200, dtype="f4")
+    X[70] *= np.float32(1e21)
+    with pytest.raises(ValueError, match="the square of its length is no number of its type"):
+        train(X, np.arange(100) % 2, strategy="sliced", n_threads=3)
 
 
 def test_auto_takes_it_for_long_dense_rows() -> None:
@@ -182,7 +235,7 @@ def test_what_it_does_not_train_is_refused(change: Any, message: str) -> None:
         train(X, np.arange(20) % 2, strategy="sliced", **change)
 
 
-@pytest.mark.parametrize("block_size", [0, 4, 17, 128, None, "16"])
+@pytest.mark.parametrize("block_size", [0, 4, 17, 128, 16.0, None, "16"])
 def test_block_sizes(block_size: Any) -> None:
     with pytest.raises(ValueError, match=r"block_size=.* is not accepted; it must be 'auto', 8, 16, 24, 32, 48 or 64"):
         Sliced(block_size)

@@ -10,6 +10,7 @@
 // and that is what more threads are for. Sums over slices are in the order of the slices, so that runs with as many
 // slices have the same bits, whoever works on them.
 #include <atomic>
+#include <cmath>
 #include <stdexcept>
 
 #include "common.hpp"
@@ -117,8 +118,7 @@ private:
                     kernels_.multiply(rows, next, n_, all_.bound(s), all_.bound(s + 1), all_.weights_, all_.stride_,
                                       part, part + n_ * n_);
                 }
-                if (number_ == 0 && block % ahead == 0 && poll())
-                    all_.stop_after_.store(block, std::memory_order_relaxed);
+                if (number_ == 0 && poll()) all_.stop_after_.store(block, std::memory_order_relaxed);
                 sign().multiplied.store(block + 1, std::memory_order_release);
                 wait([&](const Sign& other) { return other.multiplied.load(std::memory_order_acquire) > block; });
                 // where they go, nobody reads any more: all have ended the block before
@@ -150,7 +150,6 @@ private:
             const std::int64_t first = chunk * ahead * n_;
             const std::int64_t rows = std::min(all_.order_.count() - first, ahead * n_);
             if (rows <= 0) return;
-            if (number_ == 0 && work_.ahead != nullptr) work_.ahead->begin_rows(rows);
             const std::int64_t begin = number_ * rows / members_, end = (number_ + 1) * rows / members_;
             const std::size_t at = static_cast<std::size_t>(chunk % 2 * ahead * n_ + begin);
             work_.spec.targets.read(all_.order_.at(first + begin), static_cast<std::size_t>(end - begin),
@@ -199,6 +198,12 @@ private:
                             targets.class_ids.data(),
                             targets.positive_weight.data(),
                             targets.negative_weight.data()};
+            if (number_ == 0 && work_.ahead != nullptr) work_.ahead->begin_rows(static_cast<std::int64_t>(count));
+            for (int i = 0; i < n_; ++i)
+                if (!std::isfinite(whole[i * n_ + i]))
+                    throw std::invalid_argument(
+                        "a row of X is so long that the square of its length is no number of its type; strategy "
+                        "'sequential' does not need it");
             kernels_.learn({whole, n_, n_, 2 * n_}, own, work_.spec.rule, view);
         }
 
