@@ -281,7 +281,7 @@ def check_classes(classes: Any, y: Any, n_rows: int) -> Array:
         except TypeError as error:
             raise ValueError(f"y mixes labels that cannot be sorted: {error}") from None
     else:
-        known = np.asarray(classes)
+        known = np.asarray(on_host(classes))
         if known.ndim != 1 or (known[1:] <= known[:-1]).any():
             raise ValueError(f"classes={classes!r} is not accepted; they must be distinct and ascending")
     if known.dtype.kind == "f" and not np.isfinite(known).all():

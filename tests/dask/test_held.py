@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import dask
 from dask_cases import CHOICES, cut, dense_rows, sparse_rows, write_store
-from symsgd import schedules
+from symsgd import TrainingInterrupted, schedules
 from symsgd.combiners import Curvature
-from symsgd.dask import held, rounds, train
+from symsgd.dask import held, rounds, train, worker
+from symsgd.dask.cluster import Cluster
 from symsgd.dask.held import Model, ModelMissingError, Version, forget, model_at
+from symsgd.dask.lanes import Segment
 from symsgd.dask.merging import Movement
 from symsgd.dask.packing import Packed, pack
 from symsgd.strategies import MapReduce
@@ -138,6 +140,64 @@ def test_workers_that_have_lost_it_get_it_whole_and_go_on_with_the_same_bits(
     same(undisturbed, disturbed)
     assert undisturbed.repeated == 0 < disturbed.repeated
     assert disturbed.coef.dtype == dtype
+
+
+def test_what_is_dropped_takes_nothing_of_others_with_it(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions in memory, and futures that have nothing to do with it, outlive rounds that are asked for again, and
+    an interrupt while two are under way."""
+    X, y = sparse_rows(6_000, 300)
+    parts = client.scatter([(X[a:b], y[a:b]) for a, b in cut(len(y), 2)], hash=False)
+    another = client.submit(sum, [1, 2, 3], pure=False)
+    choices = {**BLOCKS, "blocks": 2, "strategy": GIVEN}
+    undisturbed = train(client, parts, **choices)
+    taken, took = [0], Cluster.take
+
+    def lost(self: Any, asked: Any) -> Any:
+        taken[0] += 1
+        if taken[0] % 5 == 0:
+            raise ModelMissingError("as if a worker had lost it")
+        return took(self, asked)
+
+    monkeypatch.setattr(Cluster, "take", lost)
+    disturbed = train(client, parts, **choices)
+    same(undisturbed, disturbed)
+    assert disturbed.repeated > 3
+
+    def interrupted(self: Any, asked: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cluster, "take", interrupted)
+    with pytest.raises(TrainingInterrupted):
+        train(client, parts, **choices)
+    assert another.result() == 6
+    assert {part.status for part in parts} == {"finished"}
+    monkeypatch.setattr(Cluster, "take", took)
+    same(undisturbed, train(client, parts, **choices))
+
+
+def test_classes_that_stop_are_the_same_on_the_workers(client: Any, tmp_path: Path) -> None:
+    X, _ = sparse_rows(6_000, 300)
+    y = np.minimum(np.asarray((X != 0).sum(axis=1)).ravel() % 4, 3)
+    choices = {**BLOCKS, "tol": 1e-2, "patience": 1, "n_passes": 12, "strategy": GIVEN}
+    data = stores_of(tmp_path, X, y)
+    undisturbed = train(client, data, **choices)
+    assert undisturbed.n_passes < 12
+
+    def clear() -> None:
+        from symsgd.dask import held
+
+        held._held.clear()
+
+    same(train(client, data, **choices, callbacks=lambda record: bool(client.run(clear)) and None), undisturbed)
+
+
+def test_a_block_that_diverges_in_its_first_segment_has_diverged() -> None:
+    one, nothing = np.ones(1), Packed(2, np.zeros((1, 0), np.float32), np.zeros(0, np.int32))
+    lost = Movement(nothing, one, one, one, one, 5, diverged=True)
+    start, none = held.Held(0, np.zeros((1, 2)), np.zeros(1)), cast("Any", None)
+    found = worker._trained(start, None, lost, none, Segment(0, 0, 7, 0), 1.0, 0.0, none, None)
+    assert found.diverged
+    assert found.rows == 12
 
 
 def test_nothing_stays_on_the_workers(client: Any, tmp_path: Path) -> None:

@@ -100,6 +100,13 @@ def test_it_goes_on_from_a_model_that_is_there(kind: Any) -> None:
         same(warm.fit(there(X), y).coef_, other.fit(X, y).coef_)
 
 
+def test_classes_may_be_there() -> None:
+    found = new(SGDClassifier).partial_fit(there(X), there(several), classes=there(np.arange(3)))
+    assert_array_equal(found.classes_, [0, 1, 2])
+    given = train(there(X), several, device="cuda", classes=there(np.arange(4)), strategy="sequential", n_passes=1)
+    assert given.coef.shape == (4, 6)
+
+
 def test_weights_early_stopping_and_a_set_to_judge_by() -> None:
     weights = np.random.default_rng(0).uniform(0, 2, len(X))
     case = {"early_stopping": True, "max_iter": 20, "tol": 1e-3}
@@ -124,6 +131,12 @@ def test_copies_are_on_the_host(kind: Any, tmp_path: Path) -> None:
     assert type(Predictor.of(model).coef) is np.ndarray
     assert type(model.as_start().coef) is np.ndarray
     assert_allclose(model.sparsify().predict(X), model.densify().predict(X), rtol=1e-12)
+    for changed in (model.sparsify(), model.densify()):
+        other = pickle.loads(pickle.dumps(changed))
+        assert all(type(own) is not GpuArray for own in (*model_of(other), other.result_.intercept))
+        assert type(Predictor.of(changed).intercept) is np.ndarray
+    del model.result_
+    assert type(model_of(copy.copy(model))[1]) is np.ndarray
 
 
 def test_results_of_train_are_copied_and_saved_too(tmp_path: Path) -> None:
@@ -138,6 +151,7 @@ def test_results_of_train_are_copied_and_saved_too(tmp_path: Path) -> None:
     adopted = new(SGDClassifier, loss="log_loss").adopt(result)
     assert type(adopted.coef_) is GpuArray
     same(adopted.decision_function(there(X)), loaded.decision(X))
+    assert type(copy.copy(new(SGDClassifier, loss="log_loss", average=True).adopt(result)).coef_) is np.ndarray
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,13 @@ class Round:
 
 @dataclass(frozen=True)
 class Asked:
-    """A round under way: the number of the model that it starts from, the workers that have that model then, futures of
-    what comes of it, and how many rounds before it started from each other's. ``sent``: bytes of the model, if it went
-    whole."""
+    """A round under way: the number of the model that it starts from, the workers that have that model then, the
+    classes that it moves, futures of what comes of it, and how many rounds before it started from each other's.
+    ``sent``: bytes of the model, if it went whole."""
 
     number: int
     homes: frozenset[str]
+    active: tuple[int, ...]
     root: Future
     again: Future | None
     chain: int
@@ -93,31 +94,32 @@ class Cluster:
         """
         self._look_around()
         homes = {self._home(block.lane, segment) for block in own.blocks for segment in block.segments}
-        follows = after is not None and after.chain < LONGEST_CHAIN and homes <= after.homes
-        if not follows and model is None:
+        if after is not None and (after.chain >= LONGEST_CHAIN or not homes <= after.homes):
+            after = None
+        if after is None and model is None:
             return None
         number = next(self._numbers)
-        version = Version(self._name, number, after.number if follows and after else -1, own.active)
-        whole, last, sent = None, None, 0
-        if follows and after is not None:
-            last = after.root
+        if after is not None:
+            start = (Version(self._name, number, after.number, after.active), None, after.root)
+            chain, sent = after.chain + 1, 0
         else:
             assert model is not None
             made = model()
-            whole, sent = self._send(made), made.nbytes
+            start = (Version(self._name, number, -1, ()), self._send(made), None)
+            chain, sent = 0, made.nbytes
         shape = self._kept("curvature", own.curvature)
         blocks, end = own.blocks, len(own.blocks) - 1
-        start = (version, whole, last)
-        chain = after.chain + 1 if follows and after is not None else 0
-        known = frozenset(home for home in homes if home)
+        again: Future | None = None
         if end == 0:
             root = self._block(start, shape, blocks[0], own.log_starts[0], "movement", None)
-            return Asked(number, known, root, None, chain, sent)
-        parts = [self._block(start, shape, blocks[i], own.log_starts[i], "stretch", None) for i in range(end + 1)]
-        before = self._reduce(parts[:end], shape)
-        root = self._submit("root", worker.finish_round, before, parts[end], shape)
-        again = self._block(start, shape, blocks[end], 0.0, "predictions", before) if own.check else None
-        return Asked(number, known, root, again, chain, sent)
+        else:
+            parts = [self._block(start, shape, blocks[i], own.log_starts[i], "stretch", None) for i in range(end + 1)]
+            before = self._reduce(parts[:end], shape)
+            root = self._submit("root", worker.finish_round, before, parts[end], shape)
+            if own.check:
+                again = self._block(start, shape, blocks[end], 0.0, "predictions", before)
+        known = frozenset(home for home in homes if home)
+        return Asked(number, known, own.active, root, again, chain, sent)
 
     def take(self, asked: Asked) -> Outcome:
         """Waits for it."""
@@ -129,9 +131,12 @@ class Cluster:
         return Outcome(whole, again)
 
     def drop(self, asked: Asked | None) -> None:
-        """Nobody waits for it any more."""
+        """Nobody waits for it any more: the scheduler forgets what only it has asked for. (To cancel a round that
+        others start from would cancel more than it.)"""
         if asked is not None:
-            self.client.cancel([asked.root] if asked.again is None else [asked.root, asked.again])
+            for future in (asked.again, asked.root):
+                if future is not None:
+                    future.release()
 
     def sums(self, model: Model, blocks: Sequence[Block]) -> Sums:
         """Trains, and adds up for a mean."""
@@ -145,11 +150,7 @@ class Cluster:
                 parts = [
                     self._submit("sum", worker.merge_sums, group) if len(group) > 1 else group[0] for group in groups
                 ]
-            try:
-                return self.client.gather(parts[0])
-            except BaseException:
-                self.client.cancel(parts)
-                raise
+            return self.client.gather(parts[0])
 
         whole = self.persist(attempt)
         assert isinstance(whole, Sums)

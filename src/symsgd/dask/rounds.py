@@ -264,7 +264,7 @@ class DistributedTraining:
 
         def failed() -> None:
             self._last = None
-            for own in self._pending:
+            for own in reversed(self._pending):
                 self.cluster.drop(own.asked)
                 own.asked = None
 
@@ -317,7 +317,7 @@ class DistributedTraining:
     def _discard(self) -> None:
         """What was asked for too soon. Workers may have moved on, so that the next round brings the model."""
         self._last = None
-        for own in self._pending:
+        for own in reversed(self._pending):
             self.cluster.drop(own.asked)
         self._pending.clear()
 

@@ -202,6 +202,8 @@ def _trained(
     began = time.perf_counter()
     origin = model.coef * np.asarray(np.exp(log_start), model.coef.dtype) if log_start else model.coef
     done = _as_movement(before, curvature)
+    if done is not None and done.diverged:  # nothing starts from there
+        return replace(done, rows=done.rows + segment.rows)
     start, intercept = origin, model.intercept
     if done is not None:
         start = origin * np.exp(done.log_kept)[:, None].astype(origin.dtype)
@@ -217,6 +219,7 @@ def _trained(
     all_steps = np.full(n_models, steps) + (0.0 if done is None else done.steps)
     lost = np.zeros(n_models) if done is None else done.lost
     result: Result | None = None
+    diverged = False
     if weight is None or np.any(np.asarray(weight) > 0):
         try:
             result = _run(
@@ -228,26 +231,27 @@ def _trained(
                 ),
             )  # fmt: skip
         except DivergenceError:
-            nothing = Packed(data.n_features, np.zeros((n_models, 0), np.float32), np.zeros(0, np.int32))
-            return Movement(
-                nothing, np.zeros(n_models), log_keeps, all_steps, lost, segment.rows, True,
-                seconds=time.perf_counter() - began,
-            )  # fmt: skip
+            diverged = True
     keep = np.exp(log_keeps)[:, None].astype(origin.dtype)
-    if result is None:  # rows that do not count, but whose steps let weights decay
-        end, end_intercept = start * np.exp(log_kept), intercept
-    else:
+    end, end_intercept = start * np.exp(log_kept), intercept  # of rows that do not count: their steps let weights decay
+    if result is not None:
         end, end_intercept = result.coef, result.intercept
         lost = lost + np.asarray(result.losses) * segment.rows
         if result.gathered_coef is not None:
             gathered, gathered_intercept = pack(result.gathered_coef), result.gathered_intercept
+    with np.errstate(over="ignore"):  # what float32 does not hold is as good as infinite
+        change = moved(keep * origin, end)
+    if diverged or not np.isfinite(change.values).all():
+        diverged, end_intercept = True, model.intercept
+        change = Packed(data.n_features, np.zeros((n_models, 0), np.float32), np.zeros(0, np.int32))
     return Movement(
-        change=moved(keep * origin, end),
+        change=change,
         intercept=end_intercept - model.intercept,
         log_kept=log_keeps,
         steps=all_steps,
         lost=lost,
         rows=segment.rows + (0 if done is None else done.rows),
+        diverged=diverged,
         gathered=gathered,
         gathered_intercept=gathered_intercept,
         seconds=time.perf_counter() - began + (0.0 if done is None else done.seconds),

@@ -356,10 +356,10 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
                 self.schema_ = result.schema
             self.n_features_in_ = result.coef.shape[1]
             self.t_ = result.t
-            state = State(result.coef, result.intercept)
+            state = State(on_host(result.coef), on_host(result.intercept))
             if self.average:
-                state.average_coef = _flat_if_one(np.zeros_like(result.coef))
-                state.average_intercept = np.zeros_like(result.intercept)
+                state.average_coef = _flat_if_one(np.zeros_like(on_host(result.coef)))
+                state.average_intercept = np.zeros_like(on_host(result.intercept))
             self._store(result, state, 0)
         return self
 
@@ -424,10 +424,12 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or a pickle, has its model in the host's memory, so that machines without a GPU can load it."""
         state: dict[str, Any] = dict(super().__getstate__())  # not the model's own
-        if is_on_gpu(state.get("coef_")):
-            state |= {name: on_host(state[name]) for name in ("coef_", "intercept_", "offset_") if name in state}
-            _, intercept = self._model()
-            state["result_"] = dataclasses.replace(self.result_, coef=state["coef_"], intercept=on_host(intercept))
+        moved = [name for name in ("coef_", "intercept_", "offset_") if is_on_gpu(state.get(name))]
+        state |= {name: on_host(state[name]) for name in moved}
+        if moved and "result_" in state:
+            result: Result = state["result_"]
+            coef = state["coef_"] if result.coef is self.coef_ else on_host(result.coef)
+            state["result_"] = dataclasses.replace(result, coef=coef, intercept=on_host(result.intercept))
         return state
 
     def __sklearn_tags__(self) -> Any:

@@ -96,6 +96,7 @@ class BaseClassifier(ClassifierMixin, BaseSGD):  # type: ignore[misc]
             raise ValueError(f"Learning rate '{self.learning_rate}' only works with loss 'hinge'.")
 
     def _check_classes(self, classes: Any) -> None:
+        classes = on_host(classes)
         if not hasattr(self, "classes_"):
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
