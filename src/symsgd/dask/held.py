@@ -8,7 +8,7 @@ starts from says so, and the client sends it whole.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,7 @@ class Held:
 
 
 _held: OrderedDict[str, Held] = OrderedDict()
+_ended: deque[str] = deque(maxlen=64)  # trainings of which a block may still run here that nobody waits for
 _lock = threading.Lock()
 
 
@@ -72,6 +73,8 @@ def model_at(version: Version, whole: Model | None, movement: Movement | None, d
         own = _held.get(version.training)
         if own is None or own.number != version.number:
             own = _next(version, whole, movement, own, dtype)
+            if version.training in _ended:
+                return own
             _held[version.training] = own
         _held.move_to_end(version.training)
         while len(_held) > MOST_TRAININGS:
@@ -93,3 +96,4 @@ def forget(training: str) -> None:
     """When it has ended."""
     with _lock:
         _held.pop(training, None)
+        _ended.append(training)
