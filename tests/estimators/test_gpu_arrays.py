@@ -173,6 +173,11 @@ def test_bad_rows_are_refused_and_change_nothing(rows: Any, labels: Any, message
     assert_array_equal(model.coef_, before)
 
 
+def test_a_word_is_no_target() -> None:
+    with pytest.raises(TypeError, match="at least 1 dimension"):
+        new(SGDClassifier).fit(there(X), "word")
+
+
 def test_predictions_need_as_many_features() -> None:
     model = new(SGDClassifier).fit(there(X), y)
     with pytest.raises(ValueError, match="X has 5 features, but SGDClassifier is expecting 6 features"):

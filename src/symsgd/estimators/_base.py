@@ -205,9 +205,9 @@ class BaseSGD(BaseEstimator):  # type: ignore[misc]
         if is_on_gpu(X):
             X = check_data(X, 1).source
             validate_data(self, X, y, reset=reset, skip_check_array=True)
-            return (
-                X if isinstance(y, str) else (X, column_or_1d(check_array(y, ensure_2d=False, dtype=None), warn=True))
-            )
+            if isinstance(y, str) and y == "no_validation":
+                return X
+            return X, column_or_1d(check_array(y, ensure_2d=False, dtype=None), warn=True)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
         return validate_data(self, X, y, reset=reset, ensure_all_finite=False, **options)
 
