@@ -109,7 +109,12 @@ def interrupted(code: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("choices", "average"),
-    [("n_threads=1", False), ("n_threads=1, average=True", True), ("n_threads=2, strategy='sliced'", False)],
+    [
+        ("n_threads=1", False),
+        ("n_threads=1, average=True", True),
+        ("n_threads=2, strategy='sliced'", False),
+        ("n_threads=2, strategy='directions'", False),
+    ],
 )
 def test_a_pass_is_left_in_the_middle(choices: str, average: bool) -> None:
     told = interrupted(TRAIN.replace("CHOICES", choices))

@@ -38,6 +38,8 @@ std::unique_ptr<Strategy<Rows>> make_strategy(const StrategySpec& spec) {
             return make_async_curvature<Rows>(spec);
         case StrategyKind::sliced:
             return make_sliced<Rows>(spec);
+        case StrategyKind::directions:
+            return make_directions<Rows>(spec);
     }
     __builtin_unreachable();
 }
@@ -162,7 +164,7 @@ private:
     // whether one lane sees every step
     bool sequential() const {
         const StrategyKind kind = work_.spec.strategy.kind;
-        return kind == StrategyKind::sequential || kind == StrategyKind::sliced;
+        return kind == StrategyKind::sequential || kind == StrategyKind::sliced || kind == StrategyKind::directions;
     }
 
     void begin_pass() {

@@ -309,6 +309,37 @@ void compare_sliced() {
     watched(held, a, "sliced, no rows");
 }
 
+// The same along a few directions: close to the sequential run, and the same in every run.
+template <class V>
+void compare_directions() {
+    using Rows = DenseRows<V>;
+    std::mt19937 random(12);
+    for (const std::int64_t features : {130, 333}) {
+        for (const int classes : {1, 3, 9}) {
+            for (const std::int64_t rows : {1, 40, 600}) {
+                const Problem<Rows> problem({.rows = rows, .features = features, .classes = classes});
+                for (const LossKind loss : losses) {
+                    Case a{.strategy = strategy(StrategyKind::directions, 2 + static_cast<int>(random() % 5)),
+                           .loss = loss,
+                           .penalty = random() % 2 == 0 ? PenaltyKind::none : PenaltyKind::decay};
+                    vary(a, random);
+                    a.average = false;
+                    a.strategy.cores = 1 + static_cast<int>(random() % 6);
+                    a.strategy.block_size = random() % 2 == 0 ? 0 : 32 + static_cast<int>(random() % 64);
+                    a.strategy.k = 8 << random() % 3;
+                    const auto found = watched(problem, a, "directions");
+                    expect(watched(problem, a, "directions again").numbers == found.numbers,
+                           described(a, "directions, twice"));
+                }
+            }
+        }
+    }
+    const Problem<Rows> held({.rows = 40, .features = 200, .hold_all_out = true});
+    Case a{.strategy = strategy(StrategyKind::directions, 3), .holds_out = true};
+    a.strategy.k = 8;
+    watched(held, a, "directions, no rows");
+}
+
 // Fewer rows than threads, none at all, none with a feature; blocks larger than any data.
 template <class Rows>
 void run_corners() {
@@ -528,12 +559,22 @@ int run(const std::string& wanted) {
         compare_sliced<float>();
         compare_sliced<double>();
     });
+    part("directions", [] {
+        compare_directions<float>();
+        compare_directions<double>();
+    });
     part("stops", [] {
         const Shape narrow{.rows = 4000, .features = 60, .entries = 10}, wide{.rows = 4000, .features = 300};
         run_stops(Problem<SparseRows<float, std::int32_t>>(narrow), all_strategies);
         run_stops(Problem<DenseRows<double>>(narrow), all_strategies);
         run_stops(Problem<DenseRows<double>>(wide),
                   [](int threads) { return std::vector<StrategySpec>(4, strategy(StrategyKind::sliced, threads)); });
+        run_stops(Problem<DenseRows<double>>(wide), [](int threads) {
+            StrategySpec directions = strategy(StrategyKind::directions, threads);
+            directions.k = 16;
+            directions.block_size = 64;
+            return std::vector<StrategySpec>(4, directions);
+        });
         run_stopped_decay();
         run_stopped_keep();
     });

@@ -30,7 +30,12 @@ RENUMBER_PASSES = 3
 INDEX_BYTES = 8
 MOST_DIRECT = 4  # threads up to which Sliced has small blocks
 SLICED_FROM = 2048  # bytes of a row from which on its threads have more to do than to meet
-LEAST_SLICE = 512  # bytes of it that each then has
+LEAST_SLICE = 500  # bytes of it that each then has
+DIRECTIONS_FROM = 3  # threads; two are as fast by Sliced, whose steps are the sequential ones
+DIRECTIONS_PASSES = 3  # that finding them pays in
+DIRECTIONS = 32  # that Directions follows, unless it is told
+MOST_RANK = 256
+LEAST_ROUND, MOST_ROUND = 32, 4096  # rows
 
 
 @dataclass(frozen=True)
@@ -96,23 +101,8 @@ class Sequential(Strategy):
 
 
 @dataclass(frozen=True)
-class Sliced(Strategy):
-    """Threads share the features of dense rows, not the rows: the steps are those of the sequential run, one after the
-    other, but for rounding.
-
-    They meet every ``block_size`` rows, which are then known by their products with each other; "auto" is 8 for two
-    threads, 16 for up to four, else 32. Rows that are too short for all threads are cut for fewer. Same data, seed and
-    number of threads give the same bits.
-    """
-
-    name: ClassVar[str] = "sliced"
-    block_size: Literal["auto", 8, 16, 24, 32, 48, 64] = "auto"
-
-    def __post_init__(self) -> None:
-        if self.block_size not in ("auto", 8, 16, 24, 32, 48, 64) or isinstance(self.block_size, float):
-            raise ValueError(
-                f"block_size={self.block_size!r} is not accepted; it must be 'auto', 8, 16, 24, 32, 48 or 64"
-            )
+class _ByFeatures(Strategy):
+    """Threads that share features, not rows."""
 
     def check(self, rule: Rule, shuffle: object) -> None:
         if isinstance(rule.penalty, (L1, ElasticNet, Lasso)):
@@ -131,6 +121,26 @@ class Sliced(Strategy):
                 f"strategy={self.name!r} cuts rows by their features, and X is sparse; use strategy='auto'"
             )
 
+
+@dataclass(frozen=True)
+class Sliced(_ByFeatures):
+    """Threads share the features of dense rows, not the rows: the steps are those of the sequential run, one after the
+    other, but for rounding.
+
+    They meet every ``block_size`` rows, which are then known by their products with each other; "auto" is 8 for two
+    threads, 16 for up to four, else 32. Rows that are too short for all threads are cut for fewer. Same data, seed and
+    number of threads give the same bits.
+    """
+
+    name: ClassVar[str] = "sliced"
+    block_size: Literal["auto", 8, 16, 24, 32, 48, 64] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.block_size not in ("auto", 8, 16, 24, 32, 48, 64) or isinstance(self.block_size, float):
+            raise ValueError(
+                f"block_size={self.block_size!r} is not accepted; it must be 'auto', 8, 16, 24, 32, 48 or 64"
+            )
+
     def native(self, work: Work) -> dict[str, Any]:
         few = 8 if work.n_threads <= 2 else 16 if work.n_threads <= MOST_DIRECT else 32
         rows = few if self.block_size == "auto" else self.block_size
@@ -139,6 +149,43 @@ class Sliced(Strategy):
             "threads": work.n_threads,
             "cores": min(work.n_threads, available_cores()),
             "block_size": rows,
+        }
+
+
+@dataclass(frozen=True)
+class Directions(_ByFeatures):
+    """Threads share the features of dense rows, not the rows. What the steps of ``block_size`` rows do to each other is
+    followed along the ``rank`` sharpest directions of the data, one row after the other; the rest comes a round late.
+
+    How far that is from the sequential run is measured, and reported for every pass; with ``block_size="auto"`` rounds
+    have as many rows as keep it below ``tolerance``, a share of the spread of predictions. Same data, seed and number
+    of threads give the same bits.
+    """
+
+    name: ClassVar[str] = "directions"
+    rank: int | Literal["auto"] = "auto"
+    block_size: int | Literal["auto"] = "auto"
+    tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.rank != "auto":
+            check_count("rank", self.rank, at_most=MOST_RANK, auto=True)
+        if self.block_size != "auto":
+            check_count("block_size", self.block_size, at_least=LEAST_ROUND, at_most=MOST_ROUND, auto=True)
+        check_number("tolerance", self.tolerance, above=0.0)
+
+    @property
+    def soft_curvature(self) -> bool:
+        return True  # without it a loss with kinks would seem to have no error
+
+    def native(self, work: Work) -> dict[str, Any]:
+        return {
+            "kind": "directions",
+            "threads": work.n_threads,
+            "cores": min(work.n_threads, available_cores()),
+            "block_size": 0 if self.block_size == "auto" else self.block_size,
+            "k": DIRECTIONS if self.rank == "auto" else self.rank,
+            "tolerance": self.tolerance,
         }
 
 
@@ -491,7 +538,8 @@ class Async(_Racy):
 @dataclass(frozen=True)
 class Auto(Strategy):
     """Chooses for you, and says in the result what it chose and why: sequential where the work is small or one core is
-    all there is, ``Sliced()`` for long dense rows, else ``MapReduce(Curvature(), block_size="auto")``."""
+    all there is, ``Sliced()`` for long dense rows on two threads and ``Directions()`` on more, else
+    ``MapReduce(Curvature(), block_size="auto")``."""
 
     name: ClassVar[str] = "auto"
 
@@ -510,8 +558,20 @@ class Auto(Strategy):
                     f"threads take to agree ({LEAST_WORK:,} would be enough)"
                 ),
             )
-        if not work.sparse and work.n_features * work.bytes_a_number >= SLICED_FROM and _trains(Sliced(), rule):
-            threads = min(work.n_threads, work.n_features * work.bytes_a_number // LEAST_SLICE)
+        row = work.n_features * work.bytes_a_number
+        if not work.sparse and row >= SLICED_FROM and _trains(Sliced(), rule):
+            threads = min(work.n_threads, row // LEAST_SLICE)
+            kept = work.entries // work.n_features * DIRECTIONS * work.bytes_a_number
+            if threads >= DIRECTIONS_FROM and work.n_passes >= DIRECTIONS_PASSES and kept < work.memory / 8:
+                return (
+                    Directions(),
+                    replace(work, n_threads=threads),
+                    (
+                        f"directions: {threads} threads share the {work.n_features:,} features of dense rows, and what "
+                        "steps do to each other is followed along the sharpest directions, as far as the measured "
+                        "error allows"
+                    ),
+                )
             return (
                 Sliced(),
                 replace(work, n_threads=threads),
@@ -569,8 +629,8 @@ def _against_copies(work: Work) -> str:
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy
     for strategy in (
-        Sequential, Sliced, Hogwild, HogBatch, RoundRobin, Averaging, AllReduce, ParameterServer, MapReduce, Async,
-        Auto,
+        Sequential, Sliced, Directions, Hogwild, HogBatch, RoundRobin, Averaging, AllReduce, ParameterServer,
+        MapReduce, Async, Auto,
     )
 }  # fmt: skip
 

@@ -623,6 +623,6 @@ def test_the_sequential_auc_at_a_small_step(strategy: str, density: float, n_thr
 
 def test_the_two_lists_are_all() -> None:
     """Every strategy there is was tested here."""
-    others = {"sequential", "sliced", "auto"}  # sliced: test_sliced.py
+    others = {"sequential", "sliced", "directions", "auto"}  # test_sliced.py, test_directions.py
     assert {strategy.name for strategy in EVERY.values()} | others == set(strategies.STRATEGIES)
     assert {strategy.name for strategy in RACY.values()}.isdisjoint(s.name for s in IN_ROUNDS.values())

@@ -407,7 +407,7 @@ def test_choices_cannot_be_changed() -> None:
             choice.block_size = 3  # type: ignore[attr-defined, union-attr]
         assert hash(choice) == hash(type(choice)())
         assert choice == type(choice)()
-    assert set(strategies.STRATEGIES) == {*NAMES, "sliced", "auto"}
+    assert set(strategies.STRATEGIES) == {*NAMES, "sliced", "directions", "auto"}
 
 
 # Decay that shared weights cannot follow

@@ -217,6 +217,8 @@ def test_auto_takes_it_for_long_dense_rows() -> None:
     assert "mr-symsgd" in train(short, np.tile(y, 20), **case).strategy
     assert "mr-symsgd" in train(X, y, **case, average=True).strategy
     assert "mr-symsgd" in train(X, y, **case, penalty="l1").strategy
+    twice = np.tile(X, (5, 1))
+    assert "sliced" in train(twice, np.tile(y, 5), n_threads=4, n_passes=2).strategy
     assert "sliced" in SGDClassifier(n_jobs=2, max_iter=10, tol=None).fit(X, y).result_.strategy
 
 

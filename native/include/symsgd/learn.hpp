@@ -112,6 +112,10 @@ struct GramKernels {
     void (*learn)(const GramRows<V>&, const Block&, const Rule&, ModelView<V>&);
     void (*multiply)(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
                      const V* weights, int stride, V* products, V* scores);
+    void (*score)(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
+                  const V* weights, int stride, V* scores);
+    void (*project)(const V* const* rows, int n, std::int64_t count, const V* directions, int columns, V* out);
+    void (*square)(const V* const* rows, int n, std::int64_t count, V* out);
     void (*add_parts)(const V* const* parts, int count, std::int64_t begin, std::int64_t end, V* out);
     void (*move)(const V* const* rows, int n, std::int64_t begin, std::int64_t end, const V* steps, const V* keep,
                  V* weights, int stride);

@@ -12,6 +12,7 @@
 //   asynchronous       frequent features       projected, exact, sum    when a block ends; the rest is shared
 //   async curvature    all                     curvature                when a block ends
 //   sliced             nothing                 -                        every few rows; each thread has its features
+//   directions         nothing                 -                        every few hundred rows; likewise
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,8 @@ enum class StrategyKind : std::uint8_t {
     parameter_server,
     asynchronous,
     async_curvature,
-    sliced
+    sliced,
+    directions
 };
 
 enum class CombinerKind : std::uint8_t { matrix, walk, projected, sum, mean, adagrad };
@@ -49,7 +51,7 @@ struct StrategySpec {
     std::int64_t block_size = 0;  // rows; in rounds, 0 cuts a pass into one block a thread
     std::int64_t batch_size = 1;  // HogBatch, round robin
     CombinerKind combiner = CombinerKind::projected;
-    int k = 0;                   // projected: columns; curvature: rank, 0 for as many as pay
+    int k = 0;                   // projected: columns; curvature, directions: rank, 0 for as many as pay
     bool keep = false;           // matrix: keep the combiners of the first pass
     int refine = -1;             // curvature: sweeps in every round, −1 for as many as the error asks for
     double tolerance = 0.01;     // curvature: of the measured error, which steers the size of the blocks
@@ -133,6 +135,8 @@ template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_async_curvature(const StrategySpec& spec);  // Async-SymSGD by the curvature
 template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_sliced(const StrategySpec& spec);  // dense rows
+template <class Rows>
+std::unique_ptr<Strategy<Rows>> make_directions(const StrategySpec& spec);
 
 // What a model needs for a rule.
 ModelNeeds needs_of(const TrainingSpec& spec);

@@ -165,7 +165,8 @@ constexpr RowKernels<Rows> row_kernels{
 };
 
 template <class V>
-constexpr GramKernels<V> gram_kernels{&learn<GramRows<V>>, &multiply_slice<V>, &add_parts<V>, &move_slice<V>};
+constexpr GramKernels<V> gram_kernels{&learn<GramRows<V>>, &multiply_slice<V>, &score_slice<V>, &project_rows<V>,
+                                      &square_rows<V>,     &add_parts<V>,      &move_slice<V>};
 
 template <class... Rows>
 constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<RowKernels<Rows>...>>) {

@@ -1,4 +1,5 @@
-// What the sliced strategy does with its features of a block of rows (see strategies/sliced.cpp).
+// What the strategies that share out features do with theirs of a block of rows (strategies/sliced.cpp,
+// directions.cpp).
 #pragma once
 
 #include "rows-inl.hpp"
@@ -50,9 +51,36 @@ template <int high, int wide, class V>
     }
 }
 
+// scores[i × stride + class] = rows[i]·weights over features [begin, end), n rows (a multiple of 4); a feature has
+// `stride` weights. The same features of `later`, the n rows that come next, are fetched; null: there are none.
+template <class V>
+void score_slice(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
+                 const V* weights, int stride, V* scores) {
+    constexpr int high = 4, at_once = 2;
+    if (stride == 1) {
+        const V* const w[1]{weights};
+        for (int i = 0; i < n; i += high) {
+            if (later == nullptr) {
+                multiply_tile<high, 1>(rows + i, w, begin, end, scores + i, 1, later, 0);
+                continue;
+            }
+            multiply_tile<high, 1>(rows + i, w, begin, end, scores + i, 1, later + i, at_once);
+            for (int k = at_once; k < high; ++k)
+                for (std::int64_t j = begin; j < end; j += 64 / static_cast<std::int64_t>(sizeof(V)))
+                    __builtin_prefetch(later[i + k] + j, 0, 2);
+        }
+        return;
+    }
+    const Plain<V> w{const_cast<V*>(weights) + begin * stride};  // which is only read from
+    with_panel(stride, [&](auto panel) {
+        for (int i = 0; i < n; ++i)
+            for (int at = 0; at < stride; at += panel)
+                dot_panel<panel>(DenseRow<V>{rows[i] + begin, end - begin}, w, stride, at, scores + i * stride + at);
+    });
+}
+
 // The products of n rows (a multiple of 4) with each other over features [begin, end), n apart, in the upper triangle
-// and around it; and with the weights of those features, `stride` a feature: n × stride scores. `later` are the rows
-// that come next.
+// and around it; and their scores. `later` are the rows that come next.
 template <class V>
 void multiply_slice(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
                     const V* weights, int stride, V* products, V* scores) {
@@ -65,17 +93,38 @@ void multiply_slice(const V* const* rows, const V* const* later, int n, std::int
             fetched += few;
         }
     }
-    if (stride == 1) {
-        const V* const w[1]{weights};
-        for (int i = 0; i < n; i += high) multiply_tile<high, 1>(rows + i, w, begin, end, scores + i, 1, later, 0);
-        return;
-    }
-    const Plain<V> w{const_cast<V*>(weights) + begin * stride};  // which is only read from
-    with_panel(stride, [&](auto panel) {
-        for (int i = 0; i < n; ++i)
-            for (int at = 0; at < stride; at += panel)
-                dot_panel<panel>(DenseRow<V>{rows[i] + begin, end - begin}, w, stride, at, scores + i * stride + at);
-    });
+    score_slice<V>(rows, nullptr, n, begin, end, weights, stride, scores);
+}
+
+// out[i × columns + k] = Σ_j rows[i][j] directions[j × columns + k], `count` numbers of each of n rows (a multiple of
+// 4); columns are a multiple of 16.
+template <class V>
+void project_rows(const V* const* rows, int n, std::int64_t count, const V* directions, int columns, V* out) {
+    constexpr int lanes = smallest(16, vector_lanes<V>), high = 4, wide = SYMSGD_VECTOR_BYTES >= 64 ? 2 : 1;
+    const auto strip = [&](int at, auto parts) {
+        for (int i = 0; i < n; i += high) {
+            Vector<V, lanes> total[high * parts]{};
+            for (std::int64_t j = 0; j < count; ++j) {
+                Vector<V, lanes> v[parts];
+                for (int k = 0; k < parts; ++k) v[k] = load<V, lanes>(directions + j * columns + at + k * lanes);
+#pragma GCC unroll 4
+                for (int r = 0; r < high; ++r)
+                    for (int k = 0; k < parts; ++k) total[r * parts + k] += v[k] * rows[i + r][j];
+            }
+            for (int r = 0; r < high; ++r)
+                for (int k = 0; k < parts; ++k)
+                    store<V, lanes>(out + (i + r) * columns + at + k * lanes, total[r * parts + k]);
+        }
+    };
+    int at = 0;
+    for (; at + wide * lanes <= columns; at += wide * lanes) strip(at, std::integral_constant<int, wide>{});
+    for (; at < columns; at += lanes) strip(at, std::integral_constant<int, 1>{});
+}
+
+// |x|² of each of n rows.
+template <class V>
+void square_rows(const V* const* rows, int n, std::int64_t count, V* out) {
+    for (int i = 0; i < n; ++i) out[i] = dot(DenseRow<V>{rows[i], count}, Plain<V>{const_cast<V*>(rows[i])});
 }
 
 // out[i] = Σ parts[·][i] for i in [begin, end), both multiples of 16.

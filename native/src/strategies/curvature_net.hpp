@@ -35,8 +35,14 @@ public:
         return total / static_cast<double>(rows_.size());
     }
 
-    bool harmed(double loss) const { return !(loss <= harm * accepted_ + 0.1 * first_); }
-    void accept(double loss) { accepted_ = loss; }
+    // A perceptron without weights loses nothing: there what it loses after its first rows is what others are held to.
+    bool harmed(double loss) const {
+        return first_ > 0.0 ? !(loss <= harm * accepted_ + 0.1 * first_) : !std::isfinite(loss);
+    }
+    void accept(double loss) {
+        accepted_ = loss;
+        if (!(first_ > 0.0)) first_ = loss;
+    }
     const std::vector<std::int64_t>& rows() const { return rows_; }
 
     template <class State>

@@ -68,28 +68,23 @@ inline double curvature_at(const Rule& rule, double p, double y, double reach, d
     });
 }
 
-template <class Rows>
-class CurvatureSampler {
-    using V = typename Rows::Value;
-
+// Some of the features, ascending.
+class ChosenFeatures {
 public:
-    // The features that Q has rows of: all of them, or the `most` most frequent. Ascending. What a merge gets wrong for
-    // H being wrong adds up over the `blocks` of a round, so that samples grow with them.
-    void choose_features(const Rows& rows, const FeatureOrder* by_frequency, const WrittenOrder& order,
-                         std::int64_t most, std::int64_t blocks) {
-        blocks_ = blocks;
-        features_.clear();
+    void take_first(std::int64_t count) {
         places_ = {};
-        known_ = rows.features;
-        if (by_frequency != nullptr) known_ = std::min(known_, std::max(most, most_known));
-        if (rows.features <= most || by_frequency != nullptr) {
-            features_.resize(static_cast<std::size_t>(std::min(rows.features, most)));
-            std::iota(features_.begin(), features_.end(), std::int64_t{0});
-            return;
-        }
+        features_.resize(static_cast<std::size_t>(count));
+        std::iota(features_.begin(), features_.end(), std::int64_t{0});
+    }
+
+    // All of them, or the `most` most frequent of the rows that sample() gives.
+    template <class Rows, class Sample>
+    void choose(const Rows& rows, std::int64_t most, Sample&& sample) {
+        if (rows.features <= most) return take_first(rows.features);
         std::vector<std::int32_t> count(static_cast<std::size_t>(rows.features), 0);
-        for (const std::int64_t row : spread_rows(order, sample_rows(rows), 0))
-            for_entries(rows, row, [&](std::int64_t feature, V) { ++count[static_cast<std::size_t>(feature)]; });
+        for (const std::int64_t row : sample())
+            for_entries(rows, row, [&](std::int64_t feature, auto) { ++count[static_cast<std::size_t>(feature)]; });
+        features_.clear();
         for (std::int64_t i = 0; i < rows.features; ++i)
             if (count[static_cast<std::size_t>(i)] > 0) features_.push_back(i);
         if (static_cast<std::int64_t>(features_.size()) > most) {
@@ -103,6 +98,44 @@ public:
         for (std::size_t i = 0; i < places_.size(); ++i) places_[i] = -1;
         for (std::size_t k = 0; k < features_.size(); ++k)
             places_[static_cast<std::size_t>(features_[k])] = static_cast<std::int32_t>(k);
+    }
+
+    const std::vector<std::int64_t>& features() const { return features_; }
+    bool are_first() const { return places_.size() == 0; }  // a feature's number is its place
+
+    // Of a feature among them; −1 if it is none.
+    std::int64_t place(std::int64_t feature) const {
+        if (!are_first()) return places_[static_cast<std::size_t>(feature)];
+        return feature < static_cast<std::int64_t>(features_.size()) ? feature : -1;
+    }
+
+    template <class State>
+    void archive(State& state) {
+        state(features_, places_);
+    }
+
+private:
+    std::vector<std::int64_t> features_;
+    Array<std::int32_t> places_;  // empty if they are the first ones
+};
+
+template <class Rows>
+class CurvatureSampler {
+    using V = typename Rows::Value;
+
+public:
+    // The features that Q has rows of: all of them, or the `most` most frequent. What a merge gets wrong for H being
+    // wrong adds up over the `blocks` of a round, so that samples grow with them.
+    void choose_features(const Rows& rows, const FeatureOrder* by_frequency, const WrittenOrder& order,
+                         std::int64_t most, std::int64_t blocks) {
+        blocks_ = blocks;
+        known_ = rows.features;
+        if (by_frequency != nullptr) {
+            known_ = std::min(known_, std::max(most, most_known));
+            chosen_.take_first(std::min(rows.features, most));
+        } else {
+            chosen_.choose(rows, most, [&] { return spread_rows(order, sample_rows(rows), 0); });
+        }
     }
 
     // √(weight × h / rows) x̃ of sampled rows, for class c, whose next step has this size. Called by a whole crew.
@@ -125,12 +158,12 @@ public:
             [&] { add_diagonal(sample); });
     }
 
-    const std::vector<std::int64_t>& features() const { return features_; }
+    const std::vector<std::int64_t>& features() const { return chosen_.features(); }
     std::int64_t known() const { return known_; }  // features whose curvature is asked for: the rest are too rare
 
     template <class State>
     void archive(State& state) {
-        state(blocks_, features_, known_, places_);
+        state(blocks_, chosen_, known_);
     }
 
 private:
@@ -144,11 +177,6 @@ private:
     std::int64_t sample_rows(const Rows& rows) const {
         return std::clamp<std::int64_t>(entries_a_block * blocks_ / mean_entries(rows), 256,
                                         most_rows_a_block * blocks_);
-    }
-
-    std::int64_t place(std::int64_t feature) const {
-        if (places_.size() != 0) return places_[static_cast<std::size_t>(feature)];
-        return feature < static_cast<std::int64_t>(features_.size()) ? feature : -1;
     }
 
     using Part = typename CurvatureSample<V>::Part;
@@ -166,7 +194,7 @@ private:
         part.start.assign(1, 0);
         part.place.clear();
         part.value.clear();
-        squares.of_place.assign(features_.size() + 1, 0.0);
+        squares.of_place.assign(features().size() + 1, 0.0);
         squares.feature.clear();
         squares.square.clear();
         const Rule& rule = work.spec.rule;
@@ -194,12 +222,12 @@ private:
             for_entries(work.rows, row, [&](std::int64_t feature, V x) {
                 const double value = root * static_cast<double>(x);
                 if (feature >= known_ || value == 0.0) return;
-                const std::int64_t at = place(feature);
+                const std::int64_t at = chosen_.place(feature);
                 if (at >= 0) return keep(at, value);
                 squares.feature.push_back(static_cast<std::int32_t>(feature));
                 squares.square.push_back(static_cast<V>(value * value));
             });
-            if (kappa > 0.0) keep(static_cast<std::int64_t>(features_.size()), root * std::sqrt(kappa));
+            if (kappa > 0.0) keep(static_cast<std::int64_t>(features().size()), root * std::sqrt(kappa));
             part.start.push_back(static_cast<std::int64_t>(part.place.size()));
         }
     }
@@ -209,7 +237,7 @@ private:
         sample.diagonal.assign(static_cast<std::size_t>(known_) + 1, 0.0);
         for (const Squares& part : squares_) {
             for (std::size_t k = 0; k < part.of_place.size(); ++k)
-                sample.diagonal[static_cast<std::size_t>(k < features_.size() ? features_[k] : known_)] +=
+                sample.diagonal[static_cast<std::size_t>(k < features().size() ? features()[k] : known_)] +=
                     part.of_place[k];
             for (std::size_t e = 0; e < part.feature.size(); ++e)
                 sample.diagonal[static_cast<std::size_t>(part.feature[e])] += static_cast<double>(part.square[e]);
@@ -217,9 +245,8 @@ private:
     }
 
     std::int64_t blocks_ = 1;
-    std::vector<std::int64_t> features_;
+    ChosenFeatures chosen_;
     std::int64_t known_ = 0;
-    Array<std::int32_t> places_;  // of each feature among them, or −1; empty if they are the first ones
     std::vector<std::int64_t> rows_;
     std::vector<Squares> squares_;
 };

@@ -1,9 +1,9 @@
 """How much faster ``strategy="auto"``'s choice is than the sequential loop, set-up counted, by the number of threads.
 
 Beside it what the machine has to give, as many independent sequential loops side by side; Hogwild! on the same kernels;
-averaging, which never waits and gives up the sequential answer; on dense rows the sliced strategy, which "auto" takes
-for them; and, where there is a GPU and PyTorch, mini-batch SGD on it. Time is that of all passes, at least a second's
-worth of the sequential loop; runs of all of them take turns and the fastest counts.
+averaging, which never waits and gives up the sequential answer; on dense rows the strategies that share out features,
+which "auto" takes for them; and, where there is a GPU and PyTorch, mini-batch SGD on it. Time is that of all passes, at
+least a second's worth of the sequential loop; runs of all of them take turns and the fastest counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from symsgd.bench.systems import pytorch as gpu
 from symsgd.combiners import Curvature
 from symsgd.penalties import L2
 from symsgd.schedules import Constant
-from symsgd.strategies import Averaging, Hogwild, MapReduce, Sequential, Sliced, Strategy
+from symsgd.strategies import Averaging, Directions, Hogwild, MapReduce, Sequential, Sliced, Strategy
 from symsgd.threads import available_cores
 from symsgd.training import Result
 
@@ -89,7 +89,7 @@ def run(
             data = replace(data, X=data.X.toarray(), X_test=data.X_test.toarray())
         strategies = {"sequential": Sequential(), **STRATEGIES}
         if not sp.issparse(data.X):
-            strategies["sliced"] = Sliced()
+            strategies |= {"sliced": Sliced(), "directions": Directions()}
         for cells in gpu_cells(data) if not gpu.reason_against() else ():
             table.add_row(f"{name}, {LEAST_PASSES} passes", "", *cells)
         once = train(data, Sequential(), 1, LEAST_PASSES)[1] / LEAST_PASSES
