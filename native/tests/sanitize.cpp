@@ -310,9 +310,8 @@ void compare_sliced() {
 }
 
 // The same along a few directions: close to the sequential run, and the same in every run.
-template <class V>
+template <class Rows>
 void compare_directions() {
-    using Rows = DenseRows<V>;
     std::mt19937 random(12);
     for (const std::int64_t features : {130, 333}) {
         for (const int classes : {1, 3, 9}) {
@@ -560,8 +559,10 @@ int run(const std::string& wanted) {
         compare_sliced<double>();
     });
     part("directions", [] {
-        compare_directions<float>();
-        compare_directions<double>();
+        compare_directions<DenseRows<float>>();
+        compare_directions<DenseRows<double>>();
+        compare_directions<SparseRows<float, std::int32_t>>();
+        compare_directions<SparseRows<double, std::int64_t>>();
     });
     part("stops", [] {
         const Shape narrow{.rows = 4000, .features = 60, .entries = 10}, wide{.rows = 4000, .features = 300};

@@ -115,12 +115,6 @@ class _ByFeatures(Strategy):
                 f"strategy={self.name!r} does not work with average, a mean of models that it does not make"
             )
 
-    def check_data(self, sparse: bool) -> None:
-        if sparse:
-            raise ValueError(
-                f"strategy={self.name!r} cuts rows by their features, and X is sparse; use strategy='auto'"
-            )
-
 
 @dataclass(frozen=True)
 class Sliced(_ByFeatures):
@@ -141,6 +135,12 @@ class Sliced(_ByFeatures):
                 f"block_size={self.block_size!r} is not accepted; it must be 'auto', 8, 16, 24, 32, 48 or 64"
             )
 
+    def check_data(self, sparse: bool) -> None:
+        if sparse:
+            raise ValueError(
+                f"strategy={self.name!r} cuts rows by their features, and X is sparse; use strategy='auto'"
+            )
+
     def native(self, work: Work) -> dict[str, Any]:
         few = 8 if work.n_threads <= 2 else 16 if work.n_threads <= MOST_DIRECT else 32
         rows = few if self.block_size == "auto" else self.block_size
@@ -154,7 +154,7 @@ class Sliced(_ByFeatures):
 
 @dataclass(frozen=True)
 class Directions(_ByFeatures):
-    """Threads share the features of dense rows, not the rows. What the steps of ``block_size`` rows do to each other is
+    """Threads share the features, not the rows. What the steps of ``block_size`` rows do to each other is
     followed along the ``rank`` sharpest directions of the data, one row after the other; the rest comes a round late.
 
     How far that is from the sequential run is measured, and reported for every pass; with ``block_size="auto"`` rounds
@@ -179,6 +179,10 @@ class Directions(_ByFeatures):
         return True  # without it a loss with kinks would seem to have no error
 
     def native(self, work: Work) -> dict[str, Any]:
+        if work.sparse and work.mapped:
+            raise ValueError(
+                f"strategy={self.name!r} keeps a copy of sparse rows, and X is in a file; use strategy='auto'"
+            )
         return {
             "kind": "directions",
             "threads": work.n_threads,

@@ -110,6 +110,9 @@ struct CurvatureKernels {
 template <class V>
 struct GramKernels {
     void (*learn)(const GramRows<V>&, const Block&, const Rule&, ModelView<V>&);
+    // 16 rows of `columns` numbers, see kernels/settle-inl.hpp; false, with nothing changed, where that is not the way
+    bool (*settle)(const V* const* q, int columns, const V* scores, const V* squares, const Block& block,
+                   const Rule& rule, ModelView<V>& model, V* moved, V* steps);
     void (*multiply)(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
                      const V* weights, int stride, V* products, V* scores);
     void (*score)(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
@@ -121,6 +124,17 @@ struct GramKernels {
                  V* weights, int stride);
 };
 
+// See kernels/strip-inl.hpp.
+template <class V>
+struct StripKernels {
+    void (*score)(const SparseRows<V, std::int32_t>& rows, const std::int64_t* order, std::int64_t n, const V* weights,
+                  int stride, V* out);
+    void (*move)(const SparseRows<V, std::int32_t>& rows, const std::int64_t* order, std::int64_t n, const V* steps,
+                 V* weights, int stride);
+    void (*project)(const std::int32_t* place, const V* value, std::int64_t count, const V* directions, int columns,
+                    V* out);
+};
+
 template <class... Rows>
 using RowKernelsTuple = std::tuple<RowKernels<Rows>...>;
 
@@ -130,6 +144,7 @@ struct Kernels {
     std::tuple<ModelKernels<float>, ModelKernels<double>> models;
     std::tuple<CurvatureKernels<float>, CurvatureKernels<double>> curvature;
     std::tuple<GramKernels<float>, GramKernels<double>> gram;
+    std::tuple<StripKernels<float>, StripKernels<double>> strips;
 
     template <class Rows>
     const RowKernels<Rows>& of_rows() const {
@@ -142,6 +157,10 @@ struct Kernels {
     template <class V>
     const GramKernels<V>& of_gram() const {
         return std::get<GramKernels<V>>(gram);
+    }
+    template <class V>
+    const StripKernels<V>& of_strips() const {
+        return std::get<StripKernels<V>>(strips);
     }
     template <class V>
     const ModelKernels<V>& of_models() const {

@@ -4,7 +4,9 @@
 #include "curvature-inl.hpp"
 #include "loop-inl.hpp"
 #include "merge-inl.hpp"
+#include "settle-inl.hpp"
 #include "slice-inl.hpp"
+#include "strip-inl.hpp"
 
 namespace symsgd {
 namespace {
@@ -165,8 +167,17 @@ constexpr RowKernels<Rows> row_kernels{
 };
 
 template <class V>
-constexpr GramKernels<V> gram_kernels{&learn<GramRows<V>>, &multiply_slice<V>, &score_slice<V>, &project_rows<V>,
-                                      &square_rows<V>,     &add_parts<V>,      &move_slice<V>};
+bool settle(const V* const* q, int columns, const V* scores, const V* squares, const Block& block, const Rule& rule,
+            ModelView<V>& model, V* moved, V* steps) {
+    if (model.stride != 1 || block.count != settled_rows || !is_usual(rule, model)) return false;
+    return visit(rule.loss, [&](const auto& loss) {
+        return Settled<V>{q, columns, scores, squares, block, rule, model, moved, steps}.run(loss);
+    });
+}
+
+template <class V>
+constexpr GramKernels<V> gram_kernels{&learn<GramRows<V>>, &settle<V>,      &multiply_slice<V>, &score_slice<V>,
+                                      &project_rows<V>,    &square_rows<V>, &add_parts<V>,      &move_slice<V>};
 
 template <class... Rows>
 constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<RowKernels<Rows>...>>) {
@@ -174,7 +185,8 @@ constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<Ro
             {row_kernels<Rows>...},
             {model_kernels<float>, model_kernels<double>},
             {curvature_kernels<float>, curvature_kernels<double>},
-            {gram_kernels<float>, gram_kernels<double>}};
+            {gram_kernels<float>, gram_kernels<double>},
+            {strip_kernels<float>, strip_kernels<double>}};
 }
 
 constexpr Kernels all_kernels(const char* name) {

@@ -12,26 +12,33 @@ class CurvatureNet {
     using V = typename Rows::Value;
 
 public:
+    static constexpr std::int64_t most_rows = 128;
+
     void begin(Workspace<Rows>& work, const WrittenOrder& order) {
         const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
-        rows_ = spread_rows(order, std::clamp<std::int64_t>(entries / mean, 16, 128), 5);
+        rows_ = spread_rows(order, std::clamp<std::int64_t>(entries / mean, 16, most_rows), 5);
         accepted_ = first_ = loss(work, 0, 1);
     }
 
     // The model's loss on rows part, part + parts, … of the net, over the number of all of them.
     double loss(Workspace<Rows>& work, std::int64_t part, std::int64_t parts) const {
         const ModelView<V> model = work.model.view();
-        const Rule& rule = work.spec.rule;
         double total = 0.0;
         for (std::int64_t i = part; i < static_cast<std::int64_t>(rows_.size()); i += parts) {
             const std::int64_t row = rows_[static_cast<std::size_t>(i)];
-            for (int c = 0; c < model.classes; ++c) {
-                const Lane& lane = model.lanes[c];
-                const Seen seen = seen_by(work.spec.targets, row, c);
-                const double p = score(work.rows, row, model.weights + c, model.stride) * lane.scale + lane.intercept;
-                total += seen.weight * visit(rule.loss, [&](const auto& loss) { return loss.value(p, seen.target); });
-            }
+            for (int c = 0; c < model.classes; ++c)
+                total += lost(work, row, c, score(work.rows, row, model.weights + c, model.stride));
         }
+        return total / static_cast<double>(rows_.size());
+    }
+
+    // The same of all rows, whose scores by the stored weights are scores[row × stride + class].
+    double loss(Workspace<Rows>& work, const V* scores) const {
+        const ModelView<V> model = work.model.view();
+        double total = 0.0;
+        for (std::size_t i = 0; i < rows_.size(); ++i)
+            for (int c = 0; c < model.classes; ++c)
+                total += lost(work, rows_[i], c, static_cast<double>(scores[static_cast<int>(i) * model.stride + c]));
         return total / static_cast<double>(rows_.size());
     }
 
@@ -51,6 +58,13 @@ public:
     }
 
 private:
+    static double lost(Workspace<Rows>& work, std::int64_t row, int c, double score) {
+        const Lane& lane = work.model.lanes()[static_cast<std::size_t>(c)];
+        const Seen seen = seen_by(work.spec.targets, row, c);
+        const double p = score * lane.scale + lane.intercept;
+        return seen.weight * visit(work.spec.rule.loss, [&](const auto& loss) { return loss.value(p, seen.target); });
+    }
+
     static constexpr std::int64_t entries = 8192;  // of its rows, about
     static constexpr double harm = 2.0;
 

@@ -68,11 +68,51 @@ inline double curvature_at(const Rule& rule, double p, double y, double reach, d
     });
 }
 
+// Numbers of a few of very many features. Most features have none, and a bit each says so: those are in the cache.
+class FeatureNumbers {
+public:
+    void reset(std::int64_t features) {
+        bits_.assign(static_cast<std::size_t>(features / 64 + 1), 0);
+        number_ = Array<std::int32_t>(static_cast<std::size_t>(features));  // pages that are never used cost nothing
+    }
+
+    void set(std::int64_t feature, std::int32_t number) {
+        bits_[static_cast<std::size_t>(feature / 64)] |= std::uint64_t{1} << (feature % 64);
+        number_[static_cast<std::size_t>(feature)] = number;
+    }
+
+    // −1 if it has none.
+    std::int32_t operator[](std::int64_t feature) const {
+        if ((bits_[static_cast<std::size_t>(feature / 64)] >> (feature % 64) & 1) == 0) return -1;
+        return number_[static_cast<std::size_t>(feature)];
+    }
+
+    // Counts the features of rows, first of which comes first in `found`. Numbers are then the counts.
+    template <class Rows>
+    void count(const Rows& rows, const std::vector<std::int64_t>& sample, std::vector<std::int64_t>& found) {
+        reset(rows.features);
+        found.clear();
+        for (const std::int64_t row : sample) {
+            for_entries(rows, row, [&](std::int64_t feature, auto) {
+                if (number_[static_cast<std::size_t>(feature)] == 0) {
+                    set(feature, 0);
+                    found.push_back(feature);
+                }
+                ++number_[static_cast<std::size_t>(feature)];
+            });
+        }
+    }
+
+private:
+    std::vector<std::uint64_t> bits_;
+    Array<std::int32_t> number_;
+};
+
 // Some of the features, ascending.
 class ChosenFeatures {
 public:
     void take_first(std::int64_t count) {
-        places_ = {};
+        first_ = true;
         features_.resize(static_cast<std::size_t>(count));
         std::iota(features_.begin(), features_.end(), std::int64_t{0});
     }
@@ -81,42 +121,45 @@ public:
     template <class Rows, class Sample>
     void choose(const Rows& rows, std::int64_t most, Sample&& sample) {
         if (rows.features <= most) return take_first(rows.features);
-        std::vector<std::int32_t> count(static_cast<std::size_t>(rows.features), 0);
-        for (const std::int64_t row : sample())
-            for_entries(rows, row, [&](std::int64_t feature, auto) { ++count[static_cast<std::size_t>(feature)]; });
-        features_.clear();
-        for (std::int64_t i = 0; i < rows.features; ++i)
-            if (count[static_cast<std::size_t>(i)] > 0) features_.push_back(i);
+        FeatureNumbers count;
+        count.count(rows, sample(), features_);
+        std::sort(features_.begin(), features_.end());
         if (static_cast<std::int64_t>(features_.size()) > most) {
-            std::stable_sort(features_.begin(), features_.end(), [&](std::int64_t a, std::int64_t b) {
-                return count[static_cast<std::size_t>(a)] > count[static_cast<std::size_t>(b)];
-            });
+            std::stable_sort(features_.begin(), features_.end(),
+                             [&](std::int64_t a, std::int64_t b) { return count[a] > count[b]; });
             features_.resize(static_cast<std::size_t>(most));
             std::sort(features_.begin(), features_.end());
         }
-        places_ = Array<std::int32_t>(static_cast<std::size_t>(rows.features));
-        for (std::size_t i = 0; i < places_.size(); ++i) places_[i] = -1;
-        for (std::size_t k = 0; k < features_.size(); ++k)
-            places_[static_cast<std::size_t>(features_[k])] = static_cast<std::int32_t>(k);
+        first_ = false;
+        all_ = rows.features;
+        number();
     }
 
     const std::vector<std::int64_t>& features() const { return features_; }
-    bool are_first() const { return places_.size() == 0; }  // a feature's number is its place
+    bool are_first() const { return first_; }  // a feature's number is its place
 
     // Of a feature among them; −1 if it is none.
     std::int64_t place(std::int64_t feature) const {
-        if (!are_first()) return places_[static_cast<std::size_t>(feature)];
+        if (!first_) return places_[feature];
         return feature < static_cast<std::int64_t>(features_.size()) ? feature : -1;
     }
 
     template <class State>
     void archive(State& state) {
-        state(features_, places_);
+        state(first_, all_, features_);
+        if (State::reading && !first_) number();
     }
 
 private:
+    void number() {
+        places_.reset(all_);
+        for (std::size_t k = 0; k < features_.size(); ++k) places_.set(features_[k], static_cast<std::int32_t>(k));
+    }
+
+    bool first_ = true;
+    std::int64_t all_ = 0;
     std::vector<std::int64_t> features_;
-    Array<std::int32_t> places_;  // empty if they are the first ones
+    FeatureNumbers places_;
 };
 
 template <class Rows>

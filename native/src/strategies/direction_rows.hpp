@@ -20,6 +20,10 @@ public:
     int columns() const { return columns_; }
     int rank() const { return spectrum_.rank(); }
     const V* of(std::int64_t row) const { return q_.data() + row * columns_; }
+    void fetch(std::int64_t row) const {
+        for (int k = 0; k < columns_; k += 64 / static_cast<int>(sizeof(V))) __builtin_prefetch(of(row) + k);
+        __builtin_prefetch(square_.data() + row);
+    }
     V square(std::int64_t row) const { return square_[static_cast<std::size_t>(row)]; }
 
     // Finds V, if it is not known yet, then q. Called by a whole crew.
@@ -96,18 +100,23 @@ private:
 
     void project(Workspace<Rows>& work, std::int64_t begin, std::int64_t end) {
         if constexpr (Rows::sparse) {
+            const StripKernels<V>& kernels = work.kernels.template of_strips<V>();
+            std::vector<std::int32_t> places;
+            std::vector<V> values;
             for (std::int64_t row = begin; row < end; ++row) {
-                V* const own = q_.data() + row * columns_;
-                std::fill_n(own, columns_, V{});
+                places.clear();
+                values.clear();
                 double square = 0.0;
                 for_entries(work.rows, row, [&](std::int64_t feature, V x) {
                     square += static_cast<double>(x) * static_cast<double>(x);
                     const std::int64_t place = chosen_.place(feature);
                     if (place < 0) return;
-                    const V* const v = v_.data() + place * columns_;
-                    for (int k = 0; k < columns_; ++k) own[k] += v[k] * x;
+                    places.push_back(static_cast<std::int32_t>(place));
+                    values.push_back(x);
                 });
                 square_[static_cast<std::size_t>(row)] = static_cast<V>(square);
+                kernels.project(places.data(), values.data(), static_cast<std::int64_t>(places.size()), v_.data(),
+                                columns_, q_.data() + row * columns_);
             }
         } else {
             project_dense(work, begin, end);

@@ -32,7 +32,7 @@
 #include "block_control.hpp"
 #include "curvature_net.hpp"
 #include "direction_rows.hpp"
-#include "feature_slices.hpp"
+#include "feature_strips.hpp"
 
 namespace symsgd {
 
@@ -89,8 +89,9 @@ private:
         errors_ = 0.0;
         stop_ = ended_ = false;
         stretch_ = {};
+        alone_next_ = 0;
         stride_ = work.model.view().stride;
-        slices_.cut(work, directions_cost);
+        slices_.cut(work);
         if (slices_.count() < 2 || order_.count() == 0) return false;
         const std::int64_t rows = order_.count();
         control_.begin(work.spec.strategy.block_size, least_round,
@@ -100,9 +101,9 @@ private:
         if (signs_.size() < cores) signs_ = std::vector<Sign>(cores);
         for (Sign& sign : signs_) sign.scored = sign.added = 0;
         chained_ = turn_ = 0;
-        const auto weights = static_cast<std::size_t>(work.model.features() * stride_);
-        if (saved_.size() != weights) saved_ = Array<V>(weights);
         const auto numbers = static_cast<std::size_t>(room * stride_);
+        if (net_scores_.size() != 0 && net_scores_.size() != net_room() * static_cast<std::size_t>(slices_.count()))
+            net_scores_ = Array<V>(net_room() * static_cast<std::size_t>(slices_.count()));
         if (scores_[0].size() != numbers) {
             for (int parity = 0; parity < 2; ++parity) {
                 parts_[parity] = Array<V>(numbers * static_cast<std::size_t>(slices_.count()));
@@ -130,23 +131,25 @@ private:
         }
     };
 
-    // Judges what was done last, and says what is next: a stretch, or some rows by this thread alone.
+    // Judges what was done last, and says what is next: a stretch, or some rows by one thread alone.
     void decide_next(Workspace<Rows>& work) {
         if (stretch_.round > 0) end_stretch(work);
         stretch_ = {};
+        alone_next_ = 0;
         const std::int64_t left = order_.count() - at_;
         ended_ = stop_ || left == 0;
         if (ended_) return;
         const std::int64_t round = control_.block(rows_done_, left, 1) / chain_rows * chain_rows;
-        if (round == 0) return train_alone(work, std::min({left, control_.alone(rows_done_), alone_at_once}));
+        alone_next_ = round == 0 ? std::min({left, control_.alone(rows_done_), alone_at_once}) : 0;
+        if (alone_next_ > 0) return;
         const std::int64_t most = control_.unproven() ? few_rounds : many_rounds;
         stretch_ = {at_, std::min(left, most * round), round};
         error_ = -1.0;
     }
 
-    void train_alone(Workspace<Rows>& work, std::int64_t rows) {
+    void train_alone(Workspace<Rows>& work) {
         ModelView<V> view = work.model.view();
-        for (const std::int64_t end = at_ + rows; at_ < end;) {
+        for (const std::int64_t end = at_ + alone_next_; at_ < end;) {
             const std::int64_t count = std::min(slice_rows(work.rows, stride_), end - at_);
             const auto known = static_cast<std::size_t>(std::min(2 * count, order_.count() - at_));
             const std::int64_t* const order = order_.at(at_);
@@ -160,10 +163,12 @@ private:
     }
 
     void end_stretch(Workspace<Rows>& work) {
-        double loss = 0.0;
-        for (const double part : net_losses_) loss += part;
+        for (int s = 1; s < slices_.count(); ++s)
+            for (std::size_t i = 0; i < net_room(); ++i)
+                net_scores_[i] += net_scores_[net_room() * static_cast<std::size_t>(s) + i];
+        const double loss = net_.loss(work, net_scores_.data());
         if (net_.harmed(loss)) {
-            std::copy_n(saved_.data(), saved_.size(), work.model.view().weights);
+            for (int s = 0; s < slices_.count(); ++s) slices_.restore(work, s);
             work.model.lanes() = saved_lanes_;
             work.model.set_t(saved_t_);
             control_.harmed(rows_done_ + stretch_.rows);
@@ -174,10 +179,6 @@ private:
         at_ += stretch_.rows;
         rows_done_ += stretch_.rows;
         rounds_done_ += stretch_.rounds();
-        if (work.spec.rule.track_norms) {
-            ModelView<V> view = work.model.view();
-            work.kernels.template of_models<V>().measure(view);
-        }
         if (error_ < 0.0) return;
         errors_ += error_;
         ++checks_;
@@ -210,19 +211,43 @@ private:
             while (true) {
                 if (number_ == 0 && poll()) all_.stop_ = true;
                 member_.alone([&] { all_.decide_next(work_); });
+                if (all_.ended_ || all_.alone_next_ > 0) give_back();
                 if (all_.ended_) return;
-                if (all_.stretch_.round == 0) continue;
-                if (!all_.directions_.found()) all_.find_directions(member_, work_);
-                run_stretch();
+                if (all_.alone_next_ > 0) {
+                    member_.alone([&] { all_.train_alone(work_); });
+                } else {
+                    if (!all_.directions_.found()) all_.find_directions(member_, work_);
+                    take();
+                    run_stretch();
+                }
             }
         }
 
     private:
+        // Weights go from the model to the slices, and back.
+        void take() {
+            if (all_.taken_) return;
+            all_.slices_.prepare(member_, work_);
+            member_.phase(
+                all_.slices_.count(), [&](std::int64_t s) { all_.slices_.load(work_, static_cast<int>(s)); },
+                [&] { all_.taken_ = true; });
+        }
+        void give_back() {
+            if (!all_.taken_) return;
+            member_.phase(
+                all_.slices_.count(), [&](std::int64_t s) { all_.slices_.store(work_, static_cast<int>(s)); },
+                [&] {
+                    all_.taken_ = false;
+                    ModelView<V> view = work_.model.view();
+                    if (work_.spec.rule.track_norms) work_.kernels.template of_models<V>().measure(view);
+                });
+        }
+
         void run_stretch() {
             const Stretch& stretch = all_.stretch_;
             const std::int64_t rounds = stretch.rounds(), before = all_.turn_;
             member_.phase(
-                all_.slices_.count(), [&](std::int64_t s) { all_.save(work_, static_cast<int>(s)); },
+                all_.slices_.count(), [&](std::int64_t s) { all_.slices_.save(work_, static_cast<int>(s)); },
                 [&] { all_.begin_chain(work_); });
             for (std::int64_t k = 0; k < rounds + 2; ++k) {
                 if (k >= 1 && k <= rounds) {
@@ -254,12 +279,17 @@ private:
                     all_.chained_.store(before + k, std::memory_order_release);
                 }
             }
-            member_.phase(net_parts, [&](std::int64_t part) {
-                if (part == 0) all_.end_chain(work_);
-            });
             member_.phase(
-                net_parts, [&](std::int64_t part) { all_.net_losses_[part] = all_.net_.loss(work_, part, net_parts); },
-                [&] { all_.turn_ = before + rounds; });
+                all_.slices_.count(),
+                [&](std::int64_t s) {
+                    const std::vector<std::int64_t>& rows = all_.net_.rows();
+                    all_.slices_.score(work_, static_cast<int>(s), rows.data(), static_cast<std::int64_t>(rows.size()),
+                                       all_.net_scores_.data() + all_.net_room() * static_cast<std::size_t>(s));
+                },
+                [&] {
+                    all_.end_chain(work_);
+                    all_.turn_ = before + rounds;
+                });
         }
 
         Sign& sign() { return all_.signs_[static_cast<std::size_t>(number_)]; }
@@ -302,6 +332,7 @@ private:
         std::vector<const V*> from_[2];
     };
 
+    std::size_t net_room() const { return static_cast<std::size_t>(CurvatureNet<Rows>::most_rows * stride_); }
     V* part(std::int64_t k, int slice) { return parts_[k % 2].data() + slice * room * stride_; }
 
     // What weights are multiplied by before the steps of a round are added; null: 1.
@@ -315,13 +346,8 @@ private:
         member.alone([&] {
             if (!net_begun_) net_.begin(work, order_);
             net_begun_ = true;
+            net_scores_ = Array<V>(net_room() * static_cast<std::size_t>(slices_.count()));
         });
-    }
-
-    void save(Workspace<Rows>& work, int slice) {
-        const std::int64_t begin = slices_.begin(slice) * stride_, end = slices_.begin(slice + 1) * stride_;
-        const V* const weights = work.model.view().weights;
-        std::copy(weights + begin, weights + end, saved_.data() + begin);
     }
 
     // ---- the chain
@@ -379,27 +405,21 @@ private:
         const GramKernels<V>& kernels = work.kernels.template of_gram<V>();
         Chain& chain = *chain_;
         const std::int64_t last = order_.count() - 1;
-        for (int r = 0; r < 2 * chain_rows; ++r) {
-            const std::int64_t at = r < count ? place + r : r < chain_rows ? place : place + r;
-            chain.rows[r] = directions_.of(*order_.at(std::min(at, last)));
-        }
-        kernels.multiply(chain.rows, chain.rows + chain_rows, chain_rows, 0, directions_.columns(), moved_.data(),
-                         stride_, chain.products, chain.scores.data());
-        for (std::int64_t r = 0; r < count; ++r) {
-            const V square = directions_.square(*order_.at(place + r));
-            if (!std::isfinite(square))
+        for (int r = 0; r < chain_rows; ++r) {
+            const std::int64_t row = *order_.at(place + (r < count ? r : 0));
+            chain.rows[r] = directions_.of(row);
+            chain.squares[r] = directions_.square(row);
+            if (!std::isfinite(chain.squares[r]))
                 throw std::invalid_argument(
                     "a row of X is so long that the square of its length is no number of its type; strategy "
                     "'sequential' does not need it");
-            chain.products[r * chain_rows + r] = square;  // of all features: what the row's own step is made by
+            directions_.fetch(*order_.at(std::min(place + fetched_ahead + r, last)));
         }
-        ModelView<V> view = chain.model.view();
-        view.t = chain.t;
-        const std::int64_t all = chain_rows * stride_;
-        for (std::int64_t j = 0; j < count * stride_; ++j)
-            view.weights[j] = scores[j] + chain.scores[static_cast<std::size_t>(j)];
-        std::fill_n(view.weights + count * stride_, 2 * all - count * stride_, V{});
-        for (Lane& lane : chain.model.lanes()) lane.folded = 1.0;
+        for (int line = 0; line < 2; ++line) {  // which other threads have written
+            __builtin_prefetch(targets_[k % 2].data() + i + fetched_ahead + 8 * line);
+            __builtin_prefetch(target_weights_[k % 2].data() + i + fetched_ahead + 8 * line);
+        }
+        __builtin_prefetch(scores + fetched_ahead * stride_);
         const Targets& targets = work.spec.targets;
         const Block own{chain.identity,
                         static_cast<std::size_t>(count),
@@ -409,8 +429,30 @@ private:
                         targets.class_ids.data(),
                         targets.positive_weight.data(),
                         targets.negative_weight.data()};
-        kernels.learn({chain.products, chain_rows, chain_rows, 2 * chain_rows}, own, work.spec.rule, view);
+        ModelView<V> view = chain.model.view();
+        view.t = chain.t;
+        const bool settled = kernels.settle(chain.rows, directions_.columns(), scores, chain.squares, own,
+                                            work.spec.rule, view, moved_.data(), steps);
+        const bool kept = settled || learn_by_row(work, own, view, scores, steps);
         chain.t = view.t;
+        return !kept;
+    }
+
+    // The same by the loop, row after row. False if weights have to be multiplied.
+    bool learn_by_row(Workspace<Rows>& work, const Block& own, ModelView<V>& view, const V* scores, V* steps) {
+        const GramKernels<V>& kernels = work.kernels.template of_gram<V>();
+        Chain& chain = *chain_;
+        kernels.multiply(chain.rows, chain.rows, chain_rows, 0, directions_.columns(), moved_.data(), stride_,
+                         chain.products, chain.scores.data());
+        for (int r = 0; r < chain_rows; ++r)  // of all features: what the row's own step is made by
+            chain.products[r * chain_rows + r] = chain.squares[r];
+        const std::int64_t all = chain_rows * stride_;
+        const auto numbers = static_cast<std::int64_t>(own.count) * stride_;
+        for (std::int64_t j = 0; j < numbers; ++j)
+            view.weights[j] = scores[j] + chain.scores[static_cast<std::size_t>(j)];
+        std::fill_n(view.weights + numbers, 2 * all - numbers, V{});
+        for (Lane& lane : chain.model.lanes()) lane.folded = 1.0;
+        kernels.learn({chain.products, chain_rows, chain_rows, 2 * chain_rows}, own, work.spec.rule, view);
         std::copy_n(view.weights + all, all, steps);
         bool kept = true;
         for (std::size_t c = 0; c < chain.model.lanes().size(); ++c) {
@@ -419,7 +461,7 @@ private:
         }
         kernels.move(chain.rows, chain_rows, 0, directions_.columns(), view.weights + all, kept ? nullptr : chain.keep,
                      moved_.data(), stride_);
-        return !kept;
+        return kept;
     }
 
     // What V says of the first scores of round k, once all steps of the round before are made.
@@ -492,16 +534,16 @@ private:
         }
         Model<V> model;
         double t = 1.0;
-        const V* rows[2 * chain_rows];
+        const V* rows[chain_rows];
+        alignas(64) V squares[chain_rows];
         alignas(64) V products[chain_rows * chain_rows];
         std::vector<V> scores, kept;
         V* keep;
         std::int64_t identity[chain_rows];
     };
 
-    static constexpr std::int64_t net_parts = 16;
     static constexpr double jumps_count = 16.0;
-    static constexpr std::int64_t directions_cost = 128;  // of the chain, in numbers of a row
+    static constexpr std::int64_t fetched_ahead = 48;  // rows of the chain
 
     std::unique_ptr<Strategy<Rows>> sequential_;  // where rows are too short to be cut
     Crew crew_;
@@ -512,7 +554,7 @@ private:
     BlockControl control_;
     CurvatureNet<Rows> net_;
     bool net_begun_ = false;
-    double net_losses_[net_parts]{};
+    Array<V> net_scores_;  // of its rows by each slice
 
     std::int64_t at_ = 0;         // rows of this pass
     std::int64_t rows_done_ = 0;  // of all passes
@@ -520,6 +562,8 @@ private:
     double errors_ = 0.0, error_ = -1.0;
     std::atomic<bool> stop_{false};
     bool ended_ = false;
+    bool taken_ = false;           // the slices have the weights
+    std::int64_t alone_next_ = 0;  // rows
     Stretch stretch_;
     std::int64_t turn_ = 0;  // rounds of all stretches before
 
@@ -536,17 +580,13 @@ private:
     std::vector<V> moved_, expected_;
     std::vector<Lane> expecting_, saved_lanes_;
     double saved_t_ = 1.0;
-    Array<V> saved_;  // the weights a stretch has begun with
 };
 
 }  // namespace
 
 template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_directions(const StrategySpec& spec) {
-    if constexpr (Rows::sparse)
-        throw std::invalid_argument("strategy directions: sparse rows are not cut by features");
-    else
-        return std::make_unique<Directions<Rows>>(spec);
+    return std::make_unique<Directions<Rows>>(spec);
 }
 
 SYMSGD_FOR_ALL_ROWS(make_directions, const StrategySpec&)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common.hpp"
+#include "symsgd/crew.hpp"
 
 namespace symsgd {
 
@@ -10,28 +11,44 @@ class FeatureSlices {
     using V = typename Rows::Value;
 
 public:
-    // A slice for each thread whose rows are long enough. The first one is shorter by `spared` numbers, if it can be:
-    // its thread has other work to do.
-    void cut(Workspace<Rows>& work, std::int64_t spared) {
+    // A slice for each thread whose rows are long enough. The first one is shorter: its thread has other
+    // work to do.
+    void cut(Workspace<Rows>& work) {
         const ModelView<V> view = work.model.view();
         features_ = view.features;
         stride_ = view.stride;
         weights_ = view.weights;
         lines_ = (features_ + per_line - 1) / per_line;
-        spared_ = spared / per_line;
         count_ = static_cast<int>(std::min<std::int64_t>(work.spec.strategy.threads, lines_ / least_lines));
+        const auto weights = static_cast<std::size_t>(features_ * stride_);
+        if (count_ > 1 && saved_.size() != weights) saved_ = Array<V>(weights);
     }
 
     int count() const { return count_; }
 
     std::int64_t begin(int slice) const {
         if (slice == 0) return 0;
-        const std::int64_t line = std::max<std::int64_t>(0, slice * (lines_ + spared_) / count_ - spared_);
+        const std::int64_t line = std::max<std::int64_t>(0, slice * (lines_ + spared) / count_ - spared);
         return std::min(features_, line * per_line);
     }
 
+    void prepare(Crew::Member&, Workspace<Rows>&) {}
+
+    // The weights are the model's own.
+    void load(Workspace<Rows>&, int) {}
+    void store(Workspace<Rows>&, int) {}
+
+    void save(Workspace<Rows>&, int slice) {
+        std::copy(weights_ + begin(slice) * stride_, weights_ + begin(slice + 1) * stride_,
+                  saved_.data() + begin(slice) * stride_);
+    }
+    void restore(Workspace<Rows>&, int slice) {
+        std::copy(saved_.data() + begin(slice) * stride_, saved_.data() + begin(slice + 1) * stride_,
+                  weights_ + begin(slice) * stride_);
+    }
+
     // Rows whose features of a slice take up so many bytes.
-    std::int64_t rows_of(std::int64_t bytes) const { return bytes / ((lines_ + spared_) / count_ * line_bytes); }
+    std::int64_t rows_of(std::int64_t bytes) const { return bytes / ((lines_ + spared) / count_ * line_bytes); }
 
     // out[i × stride + class] = x·w over the slice, of `rows` rows and of what fills them up to a multiple of 16.
     void score(Workspace<Rows>& work, int slice, const std::int64_t* order, std::int64_t rows, V* out) const {
@@ -60,6 +77,7 @@ public:
 private:
     static constexpr std::int64_t line_bytes = 64, per_line = line_bytes / static_cast<std::int64_t>(sizeof(V));
     static constexpr std::int64_t least_lines = 4;
+    static constexpr std::int64_t spared = 128 / per_line;  // of the first slice, for the chain
     static constexpr int at_once = 16;
 
     // Where rows [begin, begin + 16) of the order lie; the last row stands for those behind it.
@@ -69,9 +87,10 @@ private:
             out[i] = work.rows.value + order[std::min(begin + i, rows - 1)] * work.rows.features;
     }
 
-    std::int64_t features_ = 0, lines_ = 0, spared_ = 0;
+    std::int64_t features_ = 0, lines_ = 0;
     int stride_ = 1, count_ = 0;
     V* weights_ = nullptr;
+    Array<V> saved_;
 };
 
 }  // namespace symsgd
