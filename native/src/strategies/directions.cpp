@@ -279,17 +279,15 @@ private:
                     all_.chained_.store(before + k, std::memory_order_release);
                 }
             }
-            member_.phase(
-                all_.slices_.count(),
-                [&](std::int64_t s) {
-                    const std::vector<std::int64_t>& rows = all_.net_.rows();
-                    all_.slices_.score(work_, static_cast<int>(s), rows.data(), static_cast<std::int64_t>(rows.size()),
-                                       all_.net_scores_.data() + all_.net_room() * static_cast<std::size_t>(s));
-                },
-                [&] {
-                    all_.end_chain(work_);
-                    all_.turn_ = before + rounds;
-                });
+            // each its own slices, which others may still be moving
+            const std::vector<std::int64_t>& net = all_.net_.rows();
+            for (int s = begin_; s < end_; ++s)
+                all_.slices_.score(work_, s, net.data(), static_cast<std::int64_t>(net.size()),
+                                   all_.net_scores_.data() + all_.net_room() * static_cast<std::size_t>(s));
+            member_.alone([&] {
+                all_.end_chain(work_);
+                all_.turn_ = before + rounds;
+            });
         }
 
         Sign& sign() { return all_.signs_[static_cast<std::size_t>(number_)]; }
