@@ -171,7 +171,7 @@ bool settle(const V* const* q, int columns, const V* scores, const V* squares, c
             ModelView<V>& model, V* moved, V* steps) {
     if (model.stride != 1 || block.count != settled_rows || !is_usual(rule, model)) return false;
     return visit(rule.loss, [&](const auto& loss) {
-        return Settled<V>{q, columns, scores, squares, block, rule, model, moved, steps}.run(loss);
+        return Settled<V>(q, columns, scores, squares, block, rule, model, moved, steps).run(loss);
     });
 }
 

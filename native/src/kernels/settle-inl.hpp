@@ -35,28 +35,26 @@ SYMSGD_INLINE void turn_by(R* rows) {
 }
 
 template <class V>
-struct Settled {
+class Settled {
     static constexpr int n = settled_rows, most_sweeps = 10, least_sweeps = 2;
     static constexpr int most_columns = 256;
     static constexpr double enough = sizeof(V) == 4 ? 2e-7 : 4e-16;  // of a gradient, or of 1
     static constexpr double smallest_scale = sizeof(V) == 4 ? 1e-6 : 1e-9;
     using R = Vector<V, n>;
 
-    const V* const* q;
-    int columns;
-    const V* scores;   // of the rows by the weights, without the steps that `moved` has
-    const V* squares;  // |x|²
-    const Block& block;
-    const Rule& rule;
-    ModelView<V>& model;
-    V* moved;  // what steps have moved along the directions
-    V* steps;
-
-    // What does not depend on the rows: step sizes, and how weights decay.
-    double scale_after[n];
-    alignas(64) V scale[n], after[n], factor[n], target[n];
-    R response[n];  // by the step of row j, of the predictions of all rows
-    R turned[most_columns];
+public:
+    // What is found on the way is left uninitialised: zeros would take longer than some of it.
+    SYMSGD_INLINE Settled(const V* const* q, int columns, const V* scores, const V* squares, const Block& block,
+                          const Rule& rule, ModelView<V>& model, V* moved, V* steps)
+        : q(q),
+          columns(columns),
+          scores(scores),
+          squares(squares),
+          block(block),
+          rule(rule),
+          model(model),
+          moved(moved),
+          steps(steps) {}
 
     template <class L>
     SYMSGD_INLINE bool run(const L& loss) {
@@ -96,6 +94,22 @@ struct Settled {
     }
 
 private:
+    const V* const* q;
+    int columns;
+    const V* scores;   // of the rows by the weights, without the steps that `moved` has
+    const V* squares;  // |x|²
+    const Block& block;
+    const Rule& rule;
+    ModelView<V>& model;
+    V* moved;  // what steps have moved along the directions
+    V* steps;
+
+    // What does not depend on the rows: step sizes, and how weights decay.
+    double scale_after[n];
+    alignas(64) V scale[n], after[n], factor[n], target[n];
+    R response[n];  // by the step of row j, of the predictions of all rows
+    R turned[most_columns];
+
     SYMSGD_INLINE bool plan() {
         Lane& lane = model.lanes[0];
         double size = lane.step_size, now = lane.scale;

@@ -88,7 +88,7 @@ public:
 
 private:
     static constexpr std::int64_t least_features = 16, group = 16;
-    static constexpr std::int64_t spared = 12;   // entries of a row that the first strip has less, for the chain
+    static constexpr std::int64_t spared = 18;   // entries of a row that the first strip has less, for the chain
     static constexpr std::int64_t line = 16;     // features that are not in the sample are dealt out so many at a time
     static constexpr std::int64_t pieces = 256;  // of the rows, that are copied side by side
     static constexpr std::int64_t sample_entries = 1'000'000;
