@@ -264,3 +264,10 @@ def assert_same_result(result: Result, other: Result, tolerance: float = 1e-10) 
         close(result.average_coef, other.average_coef, tolerance)
         close(result.average_intercept, other.average_intercept, tolerance)
     close([record.loss for record in result.passes], [record.loss for record in other.passes], tolerance)
+
+
+def flat_rows(count: int = 300, features: int = 150, seed: int = 0, dtype: str = "f8", rank: int = 20) -> Any:
+    """Dense rows that lie in `rank` directions."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((count, rank)) @ rng.standard_normal((rank, features))
+    return (X / np.sqrt(rank * features)).astype(dtype)
