@@ -97,14 +97,22 @@ void multiply_slice(const V* const* rows, const V* const* later, int n, std::int
 }
 
 // out[i × columns + k] = Σ_j rows[i][j] directions[j × columns + k], `count` numbers of each of n rows (a multiple of
-// 4); columns are a multiple of 16.
+// 4); columns are a multiple of 16. A few numbers of all rows at a time, so that their directions stay in the nearest
+// cache.
 template <class V>
 void project_rows(const V* const* rows, int n, std::int64_t count, const V* directions, int columns, V* out) {
     constexpr int lanes = smallest(16, vector_lanes<V>), high = 4, wide = SYMSGD_VECTOR_BYTES >= 64 ? 2 : 1;
-    const auto strip = [&](int at, auto parts) {
+    constexpr std::int64_t few = 128;
+    const auto add = [&](std::int64_t begin, int at, auto parts) {
+        const std::int64_t end = begin + few < count ? begin + few : count;
         for (int i = 0; i < n; i += high) {
+            V* const own = out + i * columns + at;
             Vector<V, lanes> total[high * parts]{};
-            for (std::int64_t j = 0; j < count; ++j) {
+            if (begin > 0)
+                for (int r = 0; r < high; ++r)
+                    for (int k = 0; k < parts; ++k)
+                        total[r * parts + k] = load<V, lanes>(own + r * columns + k * lanes);
+            for (std::int64_t j = begin; j < end; ++j) {
                 Vector<V, lanes> v[parts];
                 for (int k = 0; k < parts; ++k) v[k] = load<V, lanes>(directions + j * columns + at + k * lanes);
 #pragma GCC unroll 4
@@ -112,13 +120,14 @@ void project_rows(const V* const* rows, int n, std::int64_t count, const V* dire
                     for (int k = 0; k < parts; ++k) total[r * parts + k] += v[k] * rows[i + r][j];
             }
             for (int r = 0; r < high; ++r)
-                for (int k = 0; k < parts; ++k)
-                    store<V, lanes>(out + (i + r) * columns + at + k * lanes, total[r * parts + k]);
+                for (int k = 0; k < parts; ++k) store<V, lanes>(own + r * columns + k * lanes, total[r * parts + k]);
         }
     };
-    int at = 0;
-    for (; at + wide * lanes <= columns; at += wide * lanes) strip(at, std::integral_constant<int, wide>{});
-    for (; at < columns; at += lanes) strip(at, std::integral_constant<int, 1>{});
+    for (std::int64_t begin = 0; begin < count || begin == 0; begin += few) {
+        int at = 0;
+        for (; at + wide * lanes <= columns; at += wide * lanes) add(begin, at, std::integral_constant<int, wide>{});
+        for (; at < columns; at += lanes) add(begin, at, std::integral_constant<int, 1>{});
+    }
 }
 
 // |x|² of each of n rows.
