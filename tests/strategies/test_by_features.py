@@ -93,6 +93,13 @@ def test_several_classes(classes: int, kind: Kind) -> None:
 
 
 @every_kind
+def test_hundreds_of_classes(kind: Kind) -> None:
+    """Of whose scores fewer rows are kept."""
+    y = np.arange(600) % 300
+    kind.compare(flat_rows(600), y, 3, schedule=schedules.Constant(0.1), n_passes=2)
+
+
+@every_kind
 @pytest.mark.parametrize("larger", [False, True])
 def test_weights_that_decay_by_orders_of_magnitude_in_a_block(kind: Kind, larger: bool) -> None:
     """The scale is made 1 again in the middle of it: weights, predictions and steps follow."""

@@ -40,9 +40,8 @@ namespace {
 
 constexpr int chain_rows = 16;                               // of the chain, by their products with each other
 constexpr std::int64_t least_round = 32;                     // rows
-constexpr std::int64_t most_round = 4096;                    // of which scores and steps are kept
+constexpr std::int64_t most_round = 4096;                    // of which scores and steps are kept, of few classes
 constexpr std::int64_t most_checked = 128;                   // rows whose scores are made twice
-constexpr std::int64_t room = most_round + most_checked;     // scores of a turn
 constexpr int few_rounds = 12, many_rounds = 96;             // of a stretch; few where the size is new
 constexpr std::int64_t stretch_alone = 4096;                 // rows, at least, before rounds are tried again
 constexpr std::int64_t cache_bytes = std::int64_t{1} << 19;  // for a thread's features of two rounds
@@ -94,14 +93,17 @@ private:
         slices_.cut(work);
         if (slices_.count() < 2 || order_.count() == 0) return false;
         const std::int64_t rows = order_.count();
-        control_.begin(work.spec.strategy.block_size, least_round,
-                       std::clamp(std::min(rows / 16, slices_.rows_of(cache_bytes / 2)), least_round, most_round),
+        const std::int64_t most =
+            std::max(4 * most_round / std::max(stride_, 4) / least_round * least_round, least_round);
+        room_ = most + most_checked;
+        control_.begin(std::min(work.spec.strategy.block_size, most), least_round,
+                       std::clamp(std::min(rows / 16, slices_.rows_of(cache_bytes / 2)), least_round, most),
                        stretch_alone, 0, work.spec.strategy.tolerance, rows);
         const auto cores = static_cast<std::size_t>(std::min(work.spec.strategy.cores, slices_.count()));
         if (signs_.size() < cores) signs_ = std::vector<Sign>(cores);
         for (Sign& sign : signs_) sign.scored = sign.added = 0;
         chained_ = turn_ = 0;
-        const auto numbers = static_cast<std::size_t>(room * stride_);
+        const auto numbers = static_cast<std::size_t>(room_ * stride_);
         if (net_scores_.size() != 0 && net_scores_.size() != net_room() * static_cast<std::size_t>(slices_.count()))
             net_scores_ = Array<V>(net_room() * static_cast<std::size_t>(slices_.count()));
         if (scores_[0].size() != numbers) {
@@ -111,7 +113,7 @@ private:
                 steps_[parity] = Array<V>(numbers);
                 keep_[parity].assign(static_cast<std::size_t>(stride_), V{1});
                 for (std::vector<double>* column : {&targets_[parity], &target_weights_[parity]})
-                    column->resize(static_cast<std::size_t>(most_round));
+                    column->resize(static_cast<std::size_t>(room_));
             }
         }
         return true;
@@ -331,7 +333,7 @@ private:
     };
 
     std::size_t net_room() const { return static_cast<std::size_t>(CurvatureNet<Rows>::most_rows * stride_); }
-    V* part(std::int64_t k, int slice) { return parts_[k % 2].data() + slice * room * stride_; }
+    V* part(std::int64_t k, int slice) { return parts_[k % 2].data() + slice * room_ * stride_; }
 
     // What weights are multiplied by before the steps of a round are added; null: 1.
     const V* keep_of(std::int64_t k) const {
@@ -566,8 +568,9 @@ private:
     std::int64_t turn_ = 0;  // rounds of all stretches before
 
     int stride_ = 1;
-    Array<V> parts_[2];   // by the parity of the round: slices × rows × stride
-    Array<V> scores_[2];  // over all slices
+    std::int64_t room_ = 0;  // rows whose scores a turn may have
+    Array<V> parts_[2];      // by the parity of the round: slices × rows × stride
+    Array<V> scores_[2];     // over all slices
     Array<V> steps_[2];
     std::vector<V> keep_[2];
     std::vector<double> targets_[2], target_weights_[2];
