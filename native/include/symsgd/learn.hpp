@@ -110,8 +110,7 @@ struct CurvatureKernels {
 template <class V>
 struct GramKernels {
     void (*learn)(const GramRows<V>&, const Block&, const Rule&, ModelView<V>&);
-    // 16 rows of `columns` numbers, see kernels/settle-inl.hpp; false, with nothing changed that `learn` would not change
-    // in the same way, where that is not the way
+    // 16 rows of `columns` numbers, see kernels/settle-inl.hpp; false, with nothing changed, where that is not the way
     bool (*settle)(const V* const* q, int columns, const V* scores, const V* squares, const Block& block,
                    const Rule& rule, ModelView<V>& model, V* moved, V* steps);
     void (*multiply)(const V* const* rows, const V* const* later, int n, std::int64_t begin, std::int64_t end,
