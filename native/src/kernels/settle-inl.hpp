@@ -86,6 +86,7 @@ public:
         if (rule.track_norms) follow_norms(p, u);
         move();
         Lane& lane = model.lanes[0];
+        lane.step_size = last_size;
         lane.scale = scale_after[n - 1];
         lane.inverse = 1.0 / lane.scale;
         if (rule.fit_intercept) lane.intercept += rule.intercept_decay * static_cast<double>(sum_of_steps);
@@ -105,13 +106,13 @@ private:
     V* steps;
 
     // What does not depend on the rows: step sizes, and how weights decay.
-    double scale_after[n];
+    double scale_after[n], last_size;
     alignas(64) V scale[n], after[n], factor[n], target[n];
     R response[n];  // by the step of row j, of the predictions of all rows
     R turned[most_columns];
 
     SYMSGD_INLINE bool plan() {
-        Lane& lane = model.lanes[0];
+        const Lane& lane = model.lanes[0];
         double size = lane.step_size, now = lane.scale;
         const bool scheduled = depends_on_time(rule.schedule);
         for (int i = 0; i < n; ++i) {
@@ -124,7 +125,7 @@ private:
             target[i] = static_cast<V>(block.target[i]);
         }
         if (now < 2 * smallest_scale) return false;  // it will be made 1 again, by the loop
-        lane.step_size = size;
+        last_size = size;
         return true;
     }
 
