@@ -162,7 +162,7 @@ class Run:
         self.coef = np.zeros((n_models, self.n_features), self.dtype)
         self.intercept = np.zeros(n_models)
         self.t = self.native.t  # of the model stored last
-        self._spare_coef = np.zeros_like(self.coef)
+        self._spare_coef = np.zeros(self.coef.shape, self.dtype)
         self._spare_intercept = np.zeros(n_models)
         averaged = self.rule.average_from > 0
         self._average_coef = np.zeros_like(self.coef) if averaged else None

@@ -13,7 +13,7 @@ from dask_cases import CHOICES, cut, dense_rows, sparse_rows, write_store
 from symsgd import TrainingInterrupted, schedules
 from symsgd.combiners import Curvature
 from symsgd.dask import held, rounds, train, worker
-from symsgd.dask.cluster import Cluster
+from symsgd.dask.cluster import Asked, Cluster
 from symsgd.dask.held import Model, ModelMissingError, Version, forget, model_at
 from symsgd.dask.lanes import Segment
 from symsgd.dask.merging import Movement
@@ -36,6 +36,7 @@ def version(number: int, before: int = -1, training: str = "own", active: tuple[
 @pytest.fixture(autouse=True)
 def empty() -> None:
     held._held.clear()
+    held._merged.clear()
     held._ended.clear()
 
 
@@ -43,11 +44,11 @@ def test_a_model_follows_from_the_one_before() -> None:
     first = Model(pack(np.array([[1.0, 0.0, 2.0], [3.0, 4.0, 0.0]])), np.array([5.0, 6.0]))
     assert model_at(version(0), first, None, "f8").coef.tolist() == [[1, 0, 2], [3, 4, 0]]
     moved = step([[0.0, 8.0, 0.0], [0.0, 1.0, 0.0]], np.log(0.5))
-    found = model_at(version(1, 0), None, moved, "f8")
+    found = model_at(version(1, 0), None, lambda: moved, "f8")
     np.testing.assert_allclose(found.coef, [[0.5, 8, 1], [1.5, 3, 0]], rtol=1e-15)
     assert found.intercept.tolist() == [6.0, 7.0]
-    assert model_at(version(1, 0), None, moved, "f8") is found  # made once
-    stopped = model_at(version(2, 1, active=(1,)), None, moved, "f8")
+    assert model_at(version(1, 0), None, lambda: moved, "f8") is found  # made once
+    stopped = model_at(version(2, 1, active=(1,)), None, lambda: moved, "f8")
     assert stopped.coef[0].tolist() == found.coef[0].tolist()
     assert stopped.intercept.tolist() == [6.0, 8.0]
 
@@ -55,17 +56,36 @@ def test_a_model_follows_from_the_one_before() -> None:
 def test_a_worker_says_what_it_does_not_have() -> None:
     moved, first = step([[1.0]]), Model(pack(np.ones((1, 1))), np.zeros(1))
     with pytest.raises(ModelMissingError, match="no model 0 of own"):
-        model_at(version(1, 0), None, moved, "f4")
+        model_at(version(1, 0), None, lambda: moved, "f4")
     model_at(version(0), first, None, "f4")
     with pytest.raises(ModelMissingError, match="no model 3 of own"):
-        model_at(version(4, 3), None, moved, "f4")
+        model_at(version(4, 3), None, lambda: moved, "f4")
     model_at(version(4, 3), first, None, "f4")  # sent whole
     forget("own")
     forget("another")
     with pytest.raises(ModelMissingError):
-        model_at(version(5, 4), None, moved, "f4")
+        model_at(version(5, 4), None, lambda: moved, "f4")
     model_at(version(6), first, None, "f4")  # of a block that nobody waits for any more
     assert not held._held
+
+
+def test_a_round_is_merged_once_on_a_worker() -> None:
+    made: list[Movement] = []
+
+    def merge() -> Movement:
+        made.append(step([[1.0]]))
+        return made[-1]
+
+    assert held.merged_once("own", 3, merge) is held.merged_once("own", 3, merge)
+    assert held.merged_once("another", 3, merge) is not made[0]
+    assert held.merged_once("own", 4, merge) is made[2]
+    forget("own")
+    assert "own" not in held._merged
+    held.merged_once("own", 5, merge)  # for a client that is not there any more
+    assert "own" not in held._merged
+    for name in "abcdefg":
+        held.merged_once(name, 0, merge)
+    assert len(held._merged) == held.MOST_TRAININGS
 
 
 def test_few_trainings_keep_a_model_at_a_time() -> None:
@@ -98,6 +118,26 @@ def test_asking_ahead_changes_nothing(
     for ahead in (1, 4):
         monkeypatch.setattr(rounds, "AHEAD", ahead)
         same(train(client, data, **BLOCKS, strategy=strategy), found)
+
+
+@pytest.mark.parametrize("strategy", [GIVEN, "parameter-server"], ids=["150", "sum"])
+def test_workers_that_merge_for_themselves_have_the_same_bits(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: Any
+) -> None:
+    data = stores_of(tmp_path, *sparse_rows(8_000, 300))
+    asked: list[bool] = []
+    leads_on = Asked.leads_on.fget  # type: ignore[attr-defined]
+
+    def noted(self: Asked) -> Any:
+        found = leads_on(self)
+        asked.append(found is not self.root)
+        return found
+
+    monkeypatch.setattr(Asked, "leads_on", property(noted))
+    found = train(client, data, **BLOCKS, strategy=strategy)
+    assert sum(asked) > len(asked) / 2  # there are two workers
+    monkeypatch.setattr(Asked, "leads_on", property(lambda self: self.root))
+    same(train(client, data, **BLOCKS, strategy=strategy), found)
 
 
 def test_rounds_that_were_asked_for_too_soon_leave_nothing(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +249,7 @@ def test_nothing_stays_on_the_workers(client: Any, tmp_path: Path) -> None:
     def kept() -> int:
         from symsgd.dask import held
 
-        return len(held._held)
+        return len(held._held) + len(held._merged)
 
     train(client, stores_of(tmp_path, *sparse_rows(4_000, 300)), **BLOCKS, strategy=GIVEN)
     assert set(client.run(kept).values()) == {0}

@@ -151,3 +151,28 @@ def test_a_billion_features_are_not_made_dense() -> None:
     whole = reduced([stretch_of(block, flat)] * 3, flat)
     assert whole.rest.indices is not None
     np.testing.assert_array_equal(whole.rest.values, [[3.0, 3.0]])
+
+
+@given(st.integers(1, 3), st.sampled_from([1, 255, 257, 1000]), st.sampled_from([np.float32, np.float64]))
+def test_a_movement_is_what_rounding_does_not_explain(lines: int, n_features: int, dtype: type) -> None:
+    from symsgd.dask.packing import ROUNDING, moved
+
+    rng = np.random.default_rng(n_features)
+    start = rng.standard_normal((lines, n_features)).astype(dtype)
+    kept = np.linspace(0.5, 0.9, lines).astype(dtype)
+    stays = rng.random((lines, n_features)) < 0.5
+    end = start * kept[:, None] + np.where(stays, 0.3 * ROUNDING * start, 0.1).astype(dtype)
+    expected = np.where(stays, 0.0, end - start * kept[:, None])
+    before = start.copy()
+    np.testing.assert_array_equal(moved(start, kept, end).dense(), expected.astype(np.float32))
+    np.testing.assert_array_equal(start, before)
+
+
+def test_what_is_not_finite_is_seen() -> None:
+    for bad in (np.nan, np.inf, -np.inf):
+        values = np.zeros((1, 5), np.float32)
+        assert Packed(5, values).finite
+        values[0, 2] = bad
+        assert not Packed(5, values).finite
+    assert Packed(5, np.zeros((1, 0), np.float32), np.zeros(0, np.int32)).finite
+    assert Packed(2, np.full((1, 2), np.finfo(np.float32).max)).finite

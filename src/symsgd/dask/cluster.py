@@ -65,15 +65,23 @@ class Round:
 class Asked:
     """A round under way: the number of the model that it starts from, the workers that have that model then, the
     classes that it moves, futures of what comes of it, and how many rounds before it started from each other's.
-    ``sent``: bytes of the model, if it went whole."""
+    ``ends``: what ``root`` merges (:data:`symsgd.dask.worker.Ends`), if it is of several blocks. ``sent``: bytes of the
+    model, if it went whole."""
 
     number: int
     homes: frozenset[str]
     active: tuple[int, ...]
     root: Future
+    ends: tuple[Future, ...] | None
     again: Future | None
     chain: int
     sent: int
+
+    @property
+    def leads_on(self) -> Any:
+        """What workers go on from. One or two of them have the ends of a round, or send each other as much as the root
+        would be: they need not wait for it. More would send twice as much."""
+        return self.root if self.ends is None or len(self.homes) > 2 else self.ends
 
 
 class Cluster:
@@ -100,7 +108,7 @@ class Cluster:
             return None
         number = next(self._numbers)
         if after is not None:
-            start = (Version(self._name, number, after.number, after.active), None, after.root)
+            start = (Version(self._name, number, after.number, after.active), None, after.leads_on)
             chain, sent = after.chain + 1, 0
         else:
             assert model is not None
@@ -110,16 +118,19 @@ class Cluster:
         shape = self._kept("curvature", own.curvature)
         blocks, end = own.blocks, len(own.blocks) - 1
         again: Future | None = None
+        ends: tuple[Future, ...] | None = None
         if end == 0:
             root = self._block(start, shape, blocks[0], own.log_starts[0], "movement", None)
         else:
             parts = [self._block(start, shape, blocks[i], own.log_starts[i], "stretch", None) for i in range(end + 1)]
             before = self._reduce(parts[:end], shape)
-            root = self._submit("root", worker.finish_round, before, parts[end], shape)
+            assert before is not None
+            ends = before, parts[end], shape
+            root = self._submit("root", worker.finish_round, self._name, number, *ends)
             if own.check:
                 again = self._block(start, shape, blocks[end], 0.0, "predictions", before)
         known = frozenset(home for home in homes if home)
-        return Asked(number, known, own.active, root, again, chain, sent)
+        return Asked(number, known, own.active, root, ends, again, chain, sent)
 
     def take(self, asked: Asked) -> Outcome:
         """Waits for it."""

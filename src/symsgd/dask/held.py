@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +64,29 @@ class Held:
 
 
 _held: OrderedDict[str, Held] = OrderedDict()
+_merged: OrderedDict[str, tuple[int, Movement]] = OrderedDict()  # of the last round, and which it started from
 _ended: deque[str] = deque(maxlen=64)  # trainings of which a block may still run here that nobody waits for
-_lock = threading.Lock()
+_lock, _merging = threading.Lock(), threading.Lock()
 
 
-def model_at(version: Version, whole: Model | None, movement: Movement | None, dtype: npt.DTypeLike) -> Held:
+def merged_once(training: str, number: int, merge: Callable[[], Movement]) -> Movement:
+    """The movement of the round that starts from that model, merged by the first who asks for it here."""
+    with _merging:
+        known = _merged.get(training)
+        if known is None or known[0] != number:
+            known = number, merge()
+            if training in _ended:
+                return known[1]
+            _merged[training] = known
+        _merged.move_to_end(training)
+        while len(_merged) > MOST_TRAININGS:
+            _merged.popitem(last=False)
+        return known[1]
+
+
+def model_at(
+    version: Version, whole: Model | None, movement: Callable[[], Movement] | None, dtype: npt.DTypeLike
+) -> Held:
     """The model of that number: the one that is here, the one that was sent, or the next after the one that is here."""
     with _lock:
         own = _held.get(version.training)
@@ -83,17 +102,22 @@ def model_at(version: Version, whole: Model | None, movement: Movement | None, d
 
 
 def _next(
-    version: Version, whole: Model | None, movement: Movement | None, own: Held | None, dtype: npt.DTypeLike
+    version: Version,
+    whole: Model | None,
+    movement: Callable[[], Movement] | None,
+    own: Held | None,
+    dtype: npt.DTypeLike,
 ) -> Held:
     if whole is not None:
         return Held(version.number, whole.weights.dense(dtype), np.array(whole.intercept))
     if own is None or own.number != version.before or movement is None:
         raise ModelMissingError(f"there is no model {version.before} of {version.training} on this worker")
-    return Held(version.number, *advanced(own.coef, own.intercept, movement, version.active))
+    return Held(version.number, *advanced(own.coef, own.intercept, movement(), version.active))
 
 
 def forget(training: str) -> None:
     """When it has ended."""
     with _lock:
         _held.pop(training, None)
+        _merged.pop(training, None)
         _ended.append(training)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from symsgd.dask.packing import Packed, added, pack_columns
+from symsgd.dask.packing import Packed, added, pack_columns, piece
 
 Array = npt.NDArray[Any]
 
@@ -106,8 +106,8 @@ class Stretch:
         return self.rest.nbytes + int(self.along.nbytes)
 
 
-def stretch_of(movement: Movement, curvature: Curvature) -> Stretch:
-    """A block as a stretch: u = Qᵀs, v = s − Qu."""
+def stretch_of(movement: Movement, curvature: Curvature, *, overwrite: bool = False) -> Stretch:
+    """A block as a stretch: u = Qᵀs, v = s − Qu. With ``overwrite`` v may take the place of s."""
     intercept = movement.intercept / curvature.root if curvature.root else np.zeros_like(movement.intercept)
     own = Stretch(
         movement.log_kept, movement.steps, np.zeros((len(intercept), curvature.rank)), movement.change, intercept,
@@ -116,8 +116,8 @@ def stretch_of(movement: Movement, curvature: Curvature) -> Stretch:
     if movement.diverged or curvature.rank == 0:
         return own
     at_places = movement.change.at(curvature.places)
-    along = at_places @ curvature.Q[:-1] + intercept[:, None] * curvature.Q[-1]
-    rest = _with_columns(movement.change, curvature.places, at_places - along @ curvature.Q[:-1].T)
+    along = (at_places @ curvature.Q[:-1]).astype(np.float64) + intercept[:, None] * curvature.Q[-1]
+    rest = _with_columns(movement.change, curvature.places, at_places - _back(along, curvature), overwrite)
     return replace(own, along=along, rest=rest, intercept=intercept - along @ curvature.Q[-1])
 
 
@@ -130,7 +130,7 @@ def joined(first: Stretch, second: Stretch, curvature: Curvature) -> Stretch:
         log_kept=first.log_kept + second.log_kept,
         steps=first.steps + second.steps,
         along=second.along + fading * first.along,
-        rest=added(faded, second.rest),
+        rest=added(faded, second.rest, overwrite=True),
         intercept=second.intercept + np.exp(-second.steps * curvature.rest[:, -1]) * first.intercept,
         lost=first.lost + second.lost,
         rows=first.rows + second.rows,
@@ -148,13 +148,13 @@ def reduced(stretches: Sequence[Stretch], curvature: Curvature) -> Stretch:
     return whole
 
 
-def movement_of(stretch: Stretch, curvature: Curvature) -> Movement:
+def movement_of(stretch: Stretch, curvature: Curvature, *, overwrite: bool = False) -> Movement:
     """What the blocks have done to the model that they all started from, Q u + v, of the weights and of the intercepts
-    themselves."""
+    themselves. With ``overwrite`` it may take the place of v."""
     weights, intercept = stretch.rest, stretch.intercept
     if curvature.rank:
-        back = stretch.along @ curvature.Q[:-1].T
-        weights = _with_columns(stretch.rest, curvature.places, stretch.rest.at(curvature.places) + back)
+        at_places = stretch.rest.at(curvature.places) + _back(stretch.along, curvature)
+        weights = _with_columns(stretch.rest, curvature.places, at_places, overwrite)
         intercept = intercept + stretch.along @ curvature.Q[-1]
     return Movement(
         weights, intercept * curvature.root, stretch.log_kept, stretch.steps, stretch.lost, stretch.rows,
@@ -164,8 +164,14 @@ def movement_of(stretch: Stretch, curvature: Curvature) -> Movement:
 
 def advanced(coef: Array, intercept: Array, movement: Movement, active: Sequence[int]) -> tuple[Array, Array]:
     """The model after a movement of these classes. Others keep theirs."""
-    out: Array = coef * np.exp(movement.log_kept)[:, None].astype(coef.dtype)
-    movement.change.add_to(out)
+    out, kept = np.empty_like(coef), np.exp(movement.log_kept)[:, None].astype(coef.dtype)
+    length = piece(len(out))
+    for own in (np.s_[:, begin : begin + length] for begin in range(0, out.shape[1], length)):
+        np.multiply(coef[own], kept, out=out[own])
+        if movement.change.indices is None:
+            out[own] += movement.change.values[own]
+    if movement.change.indices is not None:
+        movement.change.add_to(out)
     after = intercept + movement.intercept
     stopped = [c for c in range(len(coef)) if c not in active]
     out[stopped], after[stopped] = coef[stopped], intercept[stopped]
@@ -185,10 +191,16 @@ def tree(n_blocks: int) -> list[list[list[int]]]:
     return levels
 
 
-def _with_columns(packed: Packed, features: Array, values: Array) -> Packed:
+def _back(along: Array, curvature: Curvature) -> Array:
+    """Q u at the places, in float32 as Q is: in float64 the product would make a copy of all of Q first."""
+    product: Array = along.astype(np.float32) @ curvature.Q[:-1].T
+    return product
+
+
+def _with_columns(packed: Packed, features: Array, values: Array, overwrite: bool) -> Packed:
     """The same, but for these values of these features (ascending)."""
     if packed.indices is None:
-        out = packed.values.copy()
+        out = packed.values if overwrite else packed.values.copy()
         out[:, features] = values
         return Packed(packed.n_features, out)
     others = ~np.isin(packed.indices, features, assume_unique=True)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from symsgd.dask.held import Held, Model, Version, model_at
+from symsgd.dask.held import Held, Model, Version, merged_once, model_at
 from symsgd.dask.lanes import Segment
 from symsgd.dask.means import Sums, summed, sums_of
 from symsgd.dask.merging import Curvature, Movement, Stretch, joined, movement_of, reduced, stretch_of
@@ -147,13 +147,17 @@ def sample_rows(rows: Rows, at: Array) -> tuple[Any, Array | None, Array | None]
     return (X.astype(np.float32) if X.dtype != np.float32 else X), y, weight
 
 
+# what is left to merge of a round: all blocks but the last, the last, and the curvature
+Ends = tuple[Stretch, Stretch, Curvature]
+
+
 # --- a round -------------------------------------------------------------------------------------------------------
 
 
 def train_segment(
     version: Version | None,
     whole: Model | None,
-    last: Movement | None,
+    last: Movement | Ends | None,
     before: Movement | Stretch | None,
     rows: Rows,
     segment: Segment,
@@ -166,13 +170,20 @@ def train_segment(
 ) -> Movement | Stretch | Sums | Array | None:
     """One segment of a block, from the round's model, decayed by exp(``log_start``), or from where ``before`` ended.
 
-    The model is the one that this worker has as ``version`` says, after the ``last`` round's movement; or it was sent
+    The model is the one that this worker has as ``version`` says, after the ``last`` round's movement, or after what
+    there is to merge of that round; or it was sent
     ``whole``, and is not kept if it has no version. ``finish``: "movement" if another segment follows or the block is a
     round by itself, else "stretch" or "sums", what is merged; or "predictions", what the model then predicts of the
     rows ``probe``, models × rows, None if it is not finite.
     """
     if version is not None:
-        model = model_at(version, whole, last, training.dtype)
+        own = version
+
+        def movement_of_last() -> Movement:
+            assert last is not None
+            return last if isinstance(last, Movement) else finish_round(own.training, own.before, *last)
+
+        model = model_at(version, whole, None if last is None else movement_of_last, training.dtype)
     else:
         assert whole is not None
         model = Held(0, whole.weights.dense(training.dtype), whole.intercept)
@@ -184,7 +195,7 @@ def train_segment(
         return sums_of(movement)
     if finish == "stretch":
         assert curvature is not None
-        return stretch_of(movement, curvature)
+        return stretch_of(movement, curvature, overwrite=True)
     return movement
 
 
@@ -200,13 +211,17 @@ def _trained(
     curvature: Curvature | None,
 ) -> Movement:
     began = time.perf_counter()
-    origin = model.coef * np.asarray(np.exp(log_start), model.coef.dtype) if log_start else model.coef
     done = _as_movement(before, curvature)
     if done is not None and done.diverged:  # nothing starts from there
         return replace(done, rows=done.rows + segment.rows)
-    start, intercept = origin, model.intercept
+    n_models = training.n_models
+    start, intercept, log_before = model.coef, model.intercept, np.full(n_models, log_start)
     if done is not None:
-        start = origin * np.exp(done.log_kept)[:, None].astype(origin.dtype)
+        log_before += done.log_kept
+    if log_before.any():
+        start = start * np.exp(log_before)[:, None].astype(start.dtype)
+    if done is not None:
+        start = start.copy() if start is model.coef else start
         done.change.add_to(start)
         intercept = intercept + done.intercept
     gathered, gathered_intercept = (None, None) if squares is None else squares
@@ -214,7 +229,6 @@ def _trained(
         gathered, gathered_intercept = done.gathered, done.gathered_intercept
     data, y, weight = rows.between(segment.begin, segment.end)
     steps, log_kept = training.steps.sums(t, segment.rows) if training.known_steps else (0.0, 0.0)
-    n_models = training.n_models
     log_keeps = np.full(n_models, log_kept) + (0.0 if done is None else done.log_kept)
     all_steps = np.full(n_models, steps) + (0.0 if done is None else done.steps)
     lost = np.zeros(n_models) if done is None else done.lost
@@ -232,16 +246,16 @@ def _trained(
             )  # fmt: skip
         except DivergenceError:
             diverged = True
-    keep = np.exp(log_keeps)[:, None].astype(origin.dtype)
-    end, end_intercept = start * np.exp(log_kept), intercept  # of rows that do not count: their steps let weights decay
-    if result is not None:
+    if result is None:  # rows that do not count: their steps let weights decay
+        end, end_intercept = start * np.asarray(np.exp(log_kept), start.dtype), intercept
+    else:
         end, end_intercept = result.coef, result.intercept
         lost = lost + np.asarray(result.losses) * segment.rows
         if result.gathered_coef is not None:
             gathered, gathered_intercept = pack(result.gathered_coef), result.gathered_intercept
     with np.errstate(over="ignore"):  # what float32 does not hold is as good as infinite
-        change = moved(keep * origin, end)
-    if diverged or not np.isfinite(change.values).all():
+        change = moved(model.coef, np.exp(log_start + log_keeps).astype(model.coef.dtype), end)
+    if diverged or not change.finite:
         diverged, end_intercept = True, model.intercept
         change = Packed(data.n_features, np.zeros((n_models, 0), np.float32), np.zeros(0, np.int32))
     return Movement(
@@ -305,9 +319,12 @@ def merge_stretches(stretches: Sequence[Stretch], curvature: Curvature) -> Stret
     return reduced(stretches, curvature)
 
 
-def finish_round(before: Stretch, last: Stretch, curvature: Curvature) -> Movement:
-    """The root: the last block after all others, and what that does to the round's model."""
-    return movement_of(joined(before, last, curvature), curvature)
+def finish_round(training: str, number: int, before: Stretch, last: Stretch, curvature: Curvature) -> Movement:
+    """The root: the last block after all others, and what that does to the round's model, which is known by its number.
+    The client asks for it, and so does the next block here, if it was told what to merge: once is enough."""
+    return merged_once(
+        training, number, lambda: movement_of(joined(before, last, curvature), curvature, overwrite=True)
+    )
 
 
 def merge_sums(parts: Sequence[Sums]) -> Sums:

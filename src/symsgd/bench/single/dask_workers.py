@@ -32,7 +32,7 @@ from symsgd.results import Result
 from symsgd.schedules import Constant
 from symsgd.strategies import Sequential
 
-STORED = {"rcv1": (20.0, 0.3, 4), "criteo": (20.0, 0.03, 4)}  # scale, step size, and how often a pass goes over it
+STORED = {"rcv1": (20.0, 0.3, 6), "criteo": (20.0, 0.03, 4)}  # scale, step size, and how often a pass goes over it
 RUNS = 3  # of one worker and of two, in turn
 COUNTED = 4_000_000  # rows whose features the cost model is told
 LOOPBACK = Path("/proc/net/dev")
