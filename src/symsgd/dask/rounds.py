@@ -30,7 +30,9 @@ Array = npt.NDArray[Any]
 ESTIMATE_FIRST, ESTIMATE_FIRST_JUMPS = 16_384, 512
 
 
-AHEAD = 2  # rounds that are asked for at a time
+# rounds that are asked for at a time: one that runs, one that follows, and one more, since a worker may begin the next
+# block before it merges the last round for the client
+AHEAD = 3
 
 
 @dataclass
