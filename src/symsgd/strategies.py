@@ -33,6 +33,8 @@ SLICED_FROM = 2048  # bytes of a row from which on its threads have more to do t
 LEAST_SLICE = 500  # bytes of it that each then has
 DIRECTIONS_FROM = 3  # threads; two are as fast by Sliced, whose steps are the sequential ones
 DIRECTIONS_PASSES = 3  # that finding them pays in
+STRIPS_FROM, STRIPS_PASSES = 8, 5  # threads and passes from which on copies of long sparse rows for each pay
+LEAST_STRIP = 128  # bytes of a row that each then has
 DIRECTIONS = 32  # that Directions follows, unless it is told
 MOST_RANK = 256
 LEAST_ROUND, MOST_ROUND = 32, 4096  # rows
@@ -51,6 +53,7 @@ class Work:
     bytes_a_number: int
     memory: int
     mapped: bool = False  # the rows are in a file: no copy of them is kept
+    n_rows: int = 0  # 0: not known
 
 
 @dataclass(frozen=True)
@@ -542,8 +545,8 @@ class Async(_Racy):
 @dataclass(frozen=True)
 class Auto(Strategy):
     """Chooses for you, and says in the result what it chose and why: sequential where the work is small or one core is
-    all there is, ``Sliced()`` for long dense rows on two threads and ``Directions()`` on more, else
-    ``MapReduce(Curvature(), block_size="auto")``."""
+    all there is, ``Sliced()`` for long dense rows on two threads and ``Directions()`` on more, also for long sparse
+    rows on many, else ``MapReduce(Curvature(), block_size="auto")``."""
 
     name: ClassVar[str] = "auto"
 
@@ -584,6 +587,16 @@ class Auto(Strategy):
                     f"{work.n_features:,} features of dense rows"
                 ),
             )
+        if threads := _threads_of_strips(rule, work):
+            return (
+                Directions(),
+                replace(work, n_threads=threads),
+                (
+                    f"directions: {threads} threads share the features of rows of {work.entries // work.n_rows:,} "
+                    "entries, and what steps do to each other is followed along the sharpest directions, as far as the "
+                    "measured error allows"
+                ),
+            )
         try:
             parallel.check(rule, None)
         except ValueError as reason:
@@ -611,6 +624,19 @@ def _trains(strategy: Strategy, rule: Rule) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _threads_of_strips(rule: Rule, work: Work) -> int:
+    """How many threads should share the features of sparse rows; 0 if rows are too short for that, or there is no room
+    for the copy of them, what directions see of them, and two models."""
+    if not work.sparse or work.mapped or work.n_rows == 0 or work.n_models > 1 or not _trains(Directions(), rule):
+        return 0
+    each = work.bytes_a_number
+    row = work.entries // work.n_rows * (each + 4)
+    copies = work.n_rows * (row + DIRECTIONS * each) + 2 * work.n_features * each
+    threads = min(work.n_threads, row // LEAST_STRIP)
+    enough = row >= SLICED_FROM and threads >= STRIPS_FROM and work.n_passes >= STRIPS_PASSES
+    return threads if enough and copies < work.memory / 2 else 0
 
 
 def _against_copies(work: Work) -> str:

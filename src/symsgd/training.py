@@ -141,6 +141,7 @@ def train(
         bytes_a_number=data.dtype.itemsize,
         memory=available_memory(),
         mapped=data.mapped,
+        n_rows=data.n_rows,
     )
     machine = _machine_for(device, chosen, rule, work, data.on_gpu)
     if machine is None:

@@ -18,7 +18,7 @@ from symsgd.callbacks import History
 from symsgd.combiners import Curvature
 from symsgd.data import twin
 from symsgd.problem import Rule
-from symsgd.strategies import Auto, Averaging, MapReduce, Sequential, Work
+from symsgd.strategies import Auto, Averaging, Directions, MapReduce, Sequential, Work
 
 LOG = losses.LogLoss()
 EASY = {"penalty": penalties.L2(1e-4), "schedule": schedules.Constant(0.005), "n_passes": 4}
@@ -265,6 +265,39 @@ def test_auto_takes_fewer_threads_where_copies_for_all_would_take_too_long() -> 
         "1,000,000 entries a pass on 3 threads, for copies of the model for 13 threads would have 2,600,000 numbers, "
         "more than a tenth of the 10,000,000 entries in all passes"
     )
+
+
+@pytest.mark.usefixtures("little_is_enough")
+def test_auto_shares_out_the_features_of_long_sparse_rows() -> None:
+    rule = Rule.check(LOG, penalties.L2(1e-4), schedules.Constant(0.1), False)
+    work = Work(
+        n_threads=16, n_passes=5, sparse=True, n_features=10**5, n_models=1, bytes_a_number=4, entries=256 * 10**5,
+        memory=2**40, n_rows=10**5,
+    )  # fmt: skip
+    strategy, given, words = Auto().decide(rule, work)
+    assert (strategy, given) == (Directions(), work)
+    assert words.startswith("directions: 16 threads share the features of rows of 256 entries")
+    assert Auto().decide(rule, replace(work, bytes_a_number=8, n_threads=40))[1].n_threads == 24
+    l1 = Rule.check(LOG, penalties.L1(1e-4), schedules.Constant(0.1), False)
+    others = [
+        (rule, replace(work, n_threads=7)), (rule, replace(work, n_passes=4)), (rule, replace(work, n_models=3)),
+        (rule, replace(work, entries=255 * 10**5)), (rule, replace(work, mapped=True)), (rule, replace(work, n_rows=0)),
+        (rule, replace(work, memory=2 * 210_000_000)), (l1, work),
+    ]  # fmt: skip
+    for own, other in others:
+        assert not isinstance(Auto().decide(own, other)[0], Directions), other
+    assert isinstance(Auto().decide(rule, replace(work, memory=2 * 230_000_000))[0], Directions)
+
+
+@pytest.mark.usefixtures("little_is_enough")
+def test_auto_trains_long_sparse_rows_by_directions() -> None:
+    rng = np.random.default_rng(0)
+    X = sp.random(400, 3_000, 0.1, format="csr", dtype=np.float32, random_state=rng)
+    y = np.asarray(X @ rng.standard_normal(3_000)).ravel() > 0
+    found = train(X, y, schedule=schedules.Constant(0.01), n_threads=8, n_passes=5, strategy="auto")
+    named = train(X, y, schedule=schedules.Constant(0.01), n_threads=8, n_passes=5, strategy=Directions())
+    assert found.strategy.startswith("directions: 8 threads share the features of rows of 300 entries")
+    np.testing.assert_array_equal(found.coef, named.coef)
 
 
 @pytest.mark.usefixtures("little_is_enough")

@@ -14,9 +14,10 @@ class CurvatureNet {
 public:
     static constexpr std::int64_t most_rows = 128;
 
-    void begin(Workspace<Rows>& work, const WrittenOrder& order) {
+    // At least `fewest` rows, and more of short ones: few rows of little loss may lose twice as much by chance.
+    void begin(Workspace<Rows>& work, const WrittenOrder& order, std::int64_t fewest = 16) {
         const std::int64_t mean = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
-        rows_ = spread_rows(order, std::clamp<std::int64_t>(entries / mean, 16, most_rows), 5);
+        rows_ = spread_rows(order, std::clamp<std::int64_t>(entries / mean, fewest, most_rows), 5);
         accepted_ = first_ = loss(work, 0, 1);
     }
 

@@ -68,44 +68,63 @@ inline double curvature_at(const Rule& rule, double p, double y, double reach, d
     });
 }
 
-// Numbers of a few of very many features. Most features have none, and a bit each says so: those are in the cache.
-class FeatureNumbers {
+// How many of some rows have each feature.
+class FeatureCounts {
 public:
-    void reset(std::int64_t features) {
-        bits_.assign(static_cast<std::size_t>(features / 64 + 1), 0);
-        number_ = Array<std::int32_t>(static_cast<std::size_t>(features));  // pages that are never used cost nothing
-    }
-
-    void set(std::int64_t feature, std::int32_t number) {
-        bits_[static_cast<std::size_t>(feature / 64)] |= std::uint64_t{1} << (feature % 64);
-        number_[static_cast<std::size_t>(feature)] = number;
-    }
-
-    // −1 if it has none.
-    std::int32_t operator[](std::int64_t feature) const {
-        if ((bits_[static_cast<std::size_t>(feature / 64)] >> (feature % 64) & 1) == 0) return -1;
-        return number_[static_cast<std::size_t>(feature)];
-    }
-
-    // Counts the features of rows, first of which comes first in `found`. Numbers are then the counts.
+    // Features that rows have, those of the first row first, are in `found`.
     template <class Rows>
-    void count(const Rows& rows, const std::vector<std::int64_t>& sample, std::vector<std::int64_t>& found) {
-        reset(rows.features);
+    FeatureCounts(const Rows& rows, const std::vector<std::int64_t>& sample, std::vector<std::int64_t>& found)
+        : count_(static_cast<std::size_t>(rows.features)) {  // pages that are never used cost nothing
         found.clear();
-        for (const std::int64_t row : sample) {
+        for (const std::int64_t row : sample)
             for_entries(rows, row, [&](std::int64_t feature, auto) {
-                if (number_[static_cast<std::size_t>(feature)] == 0) {
-                    set(feature, 0);
-                    found.push_back(feature);
-                }
-                ++number_[static_cast<std::size_t>(feature)];
+                if (count_[static_cast<std::size_t>(feature)]++ == 0) found.push_back(feature);
             });
+    }
+
+    std::int32_t operator[](std::int64_t feature) const { return count_[static_cast<std::size_t>(feature)]; }
+
+private:
+    Array<std::int32_t> count_;
+};
+
+// A few of very many features by their rank among them: two bits a feature, which stay in the cache.
+class FeatureRanks {
+public:
+    void assign(std::int64_t features, const std::vector<std::int64_t>& some) {
+        words_.assign(static_cast<std::size_t>(features / 32 + 1), {});
+        for (const std::int64_t feature : some)
+            words_[static_cast<std::size_t>(feature / 32)].bits |= std::uint32_t{1} << (feature % 32);
+        std::int32_t before = 0;
+        for (Word& word : words_) {
+            word.before = before;
+            before += ones(word.bits);
         }
     }
 
+    // −1 if it is none of them.
+    std::int32_t operator[](std::int64_t feature) const {
+        const Word word = words_[static_cast<std::size_t>(feature / 32)];
+        const std::uint32_t bit = std::uint32_t{1} << (feature % 32);
+        return (word.bits & bit) == 0 ? -1 : word.before + ones(word.bits & (bit - 1));
+    }
+
+    void fetch(std::int64_t feature) const { __builtin_prefetch(words_.data() + feature / 32); }
+
 private:
-    std::vector<std::uint64_t> bits_;
-    Array<std::int32_t> number_;
+    struct Word {
+        std::uint32_t bits = 0;
+        std::int32_t before = 0;  // features of the words before it
+    };
+
+    // Not every processor counts bits, and std::popcount is a call then.
+    static std::int32_t ones(std::uint32_t bits) {
+        bits -= bits >> 1 & 0x5555'5555;
+        bits = (bits & 0x3333'3333) + (bits >> 2 & 0x3333'3333);
+        return static_cast<std::int32_t>(((bits + (bits >> 4)) & 0x0f0f'0f0f) * 0x0101'0101 >> 24);
+    }
+
+    std::vector<Word> words_;
 };
 
 // Some of the features, ascending.
@@ -121,18 +140,19 @@ public:
     template <class Rows, class Sample>
     void choose(const Rows& rows, std::int64_t most, Sample&& sample) {
         if (rows.features <= most) return take_first(rows.features);
-        FeatureNumbers count;
-        count.count(rows, sample(), features_);
-        std::sort(features_.begin(), features_.end());
+        const FeatureCounts count(rows, sample(), features_);
         if (static_cast<std::int64_t>(features_.size()) > most) {
-            std::stable_sort(features_.begin(), features_.end(),
-                             [&](std::int64_t a, std::int64_t b) { return count[a] > count[b]; });
+            using Counted = std::pair<std::int32_t, std::int64_t>;  // −count, feature
+            std::vector<Counted> found;
+            for (const std::int64_t feature : features_) found.push_back({-count[feature], feature});
+            std::nth_element(found.begin(), found.begin() + most, found.end());
             features_.resize(static_cast<std::size_t>(most));
-            std::sort(features_.begin(), features_.end());
+            for (std::size_t k = 0; k < features_.size(); ++k) features_[k] = found[k].second;
         }
+        std::sort(features_.begin(), features_.end());
         first_ = false;
         all_ = rows.features;
-        number();
+        places_.assign(all_, features_);
     }
 
     const std::vector<std::int64_t>& features() const { return features_; }
@@ -147,19 +167,14 @@ public:
     template <class State>
     void archive(State& state) {
         state(first_, all_, features_);
-        if (State::reading && !first_) number();
+        if (State::reading && !first_) places_.assign(all_, features_);
     }
 
 private:
-    void number() {
-        places_.reset(all_);
-        for (std::size_t k = 0; k < features_.size(); ++k) places_.set(features_[k], static_cast<std::int32_t>(k));
-    }
-
     bool first_ = true;
     std::int64_t all_ = 0;
     std::vector<std::int64_t> features_;
-    FeatureNumbers places_;
+    FeatureRanks places_;
 };
 
 template <class Rows>

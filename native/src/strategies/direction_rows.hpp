@@ -26,7 +26,10 @@ public:
     }
     V square(std::int64_t row) const { return square_[static_cast<std::size_t>(row)]; }
 
-    // Finds V, if it is not known yet, then q. Called by a whole crew.
+    // The features that V has lines for, ascending.
+    const std::vector<std::int64_t>& features() const { return chosen_.features(); }
+
+    // Finds V, if it is not known yet. Called by a whole crew.
     void find(Crew::Member& member, Workspace<Rows>& work, const WrittenOrder& order, int rank) {
         if (rank_ == 0) {
             member.alone([&] { choose(work, order, rank); });
@@ -36,11 +39,29 @@ public:
             member.alone([&] { rank_ = rank; });
         }
         member.alone([&] { lay_out(work.rows); });
-        const std::int64_t pieces = (work.rows.rows + piece_rows - 1) / piece_rows;
-        member.phase(pieces, [&](std::int64_t piece) {
-            project(work, piece * piece_rows, std::min(work.rows.rows, (piece + 1) * piece_rows));
-        });
     }
+
+    // q and |x|² of a sparse row: its entries of V's features, by their place among those.
+    void see(Workspace<Rows>& work, std::int64_t row, const std::int32_t* places, const V* values, std::int64_t count,
+             double square) {
+        square_[static_cast<std::size_t>(row)] = static_cast<V>(square);
+        work.kernels.template of_strips<V>().project(places, values, count, v_.data(), columns_,
+                                                     q_.data() + row * columns_);
+    }
+
+    // Those of all dense rows. Called by a whole crew.
+    void see_all(Crew::Member& member, Workspace<Rows>& work)
+        requires(!Rows::sparse)
+    {
+        const std::int64_t pieces = (work.rows.rows + piece_rows - 1) / piece_rows;
+        member.phase(
+            pieces,
+            [&](std::int64_t piece) {
+                project(work, piece * piece_rows, std::min(work.rows.rows, (piece + 1) * piece_rows));
+            },
+            [&] { seen_ = true; });
+    }
+    bool seen() const { return seen_; }
 
     // V alone: q follows from it.
     template <class State>
@@ -98,32 +119,7 @@ private:
         sample_ = {};
     }
 
-    void project(Workspace<Rows>& work, std::int64_t begin, std::int64_t end) {
-        if constexpr (Rows::sparse) {
-            const StripKernels<V>& kernels = work.kernels.template of_strips<V>();
-            std::vector<std::int32_t> places;
-            std::vector<V> values;
-            for (std::int64_t row = begin; row < end; ++row) {
-                places.clear();
-                values.clear();
-                double square = 0.0;
-                for_entries(work.rows, row, [&](std::int64_t feature, V x) {
-                    square += static_cast<double>(x) * static_cast<double>(x);
-                    const std::int64_t place = chosen_.place(feature);
-                    if (place < 0) return;
-                    places.push_back(static_cast<std::int32_t>(place));
-                    values.push_back(x);
-                });
-                square_[static_cast<std::size_t>(row)] = static_cast<V>(square);
-                kernels.project(places.data(), values.data(), static_cast<std::int64_t>(places.size()), v_.data(),
-                                columns_, q_.data() + row * columns_);
-            }
-        } else {
-            project_dense(work, begin, end);
-        }
-    }
-
-    void project_dense(Workspace<Rows>& work, std::int64_t begin, std::int64_t end)
+    void project(Workspace<Rows>& work, std::int64_t begin, std::int64_t end)
         requires(!Rows::sparse)
     {
         const GramKernels<V>& kernels = work.kernels.template of_gram<V>();
@@ -149,6 +145,7 @@ private:
 
     int rank_ = 0;  // asked for; 0: V is not known
     int columns_ = 0;
+    bool seen_ = false;
     ChosenFeatures chosen_;
     Spectrum<V> spectrum_;
     std::vector<std::int64_t> sampled_, numbers_;

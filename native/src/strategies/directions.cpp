@@ -229,7 +229,7 @@ private:
         // Weights go from the model to the slices, and back.
         void take() {
             if (all_.taken_) return;
-            all_.slices_.prepare(member_, work_);
+            all_.slices_.prepare(member_, work_, all_.directions_);
             member_.phase(
                 all_.slices_.count(), [&](std::int64_t s) { all_.slices_.load(work_, static_cast<int>(s)); },
                 [&] { all_.taken_ = true; });
@@ -344,7 +344,7 @@ private:
     void find_directions(Crew::Member& member, Workspace<Rows>& work) {
         directions_.find(member, work, order_, work.spec.strategy.k);
         member.alone([&] {
-            if (!net_begun_) net_.begin(work, order_);
+            if (!net_begun_) net_.begin(work, order_, net_.most_rows);  // a small part of a stretch
             net_begun_ = true;
             net_scores_ = Array<V>(net_room() * static_cast<std::size_t>(slices_.count()));
         });

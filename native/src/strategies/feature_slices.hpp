@@ -1,8 +1,7 @@
 // Features shared out among threads: slices of dense rows, as they lie in memory.
 #pragma once
 
-#include "common.hpp"
-#include "symsgd/crew.hpp"
+#include "direction_rows.hpp"
 
 namespace symsgd {
 
@@ -32,7 +31,10 @@ public:
         return std::min(features_, line * per_line);
     }
 
-    void prepare(Crew::Member&, Workspace<Rows>&) {}
+    // What directions see of the rows, all of which lie as they are used.
+    void prepare(Crew::Member& member, Workspace<Rows>& work, DirectionRows<Rows>& directions) {
+        if (!directions.seen()) directions.see_all(member, work);
+    }
 
     // The weights are the model's own.
     void load(Workspace<Rows>&, int) {}

@@ -10,7 +10,7 @@
 #include <queue>
 #include <stdexcept>
 
-#include "curvature_sample.hpp"
+#include "direction_rows.hpp"
 #include "feature_slices.hpp"
 
 namespace symsgd {
@@ -23,7 +23,8 @@ public:
     void cut(Workspace<Rows>& work) {
         const ModelView<V> view = work.model.view();
         stride_ = view.stride;
-        count_ = static_cast<int>(std::min<std::int64_t>(work.spec.strategy.threads, view.features / least_features));
+        count_ = static_cast<int>(
+            std::min<std::int64_t>({work.spec.strategy.threads, view.features / least_features, most_slices}));
         entries_ = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
     }
 
@@ -35,16 +36,17 @@ public:
         return bytes / (each * static_cast<std::int64_t>(sizeof(V) + sizeof(std::int32_t)));
     }
 
-    // Makes the strips, if there are none yet. Called by a whole crew.
-    void prepare(Crew::Member& member, Workspace<Rows>& work) {
+    // Makes the strips, if there are none yet, and on the way, while its entries are at hand, what directions see of a
+    // row. Called by a whole crew.
+    void prepare(Crew::Member& member, Workspace<Rows>& work, DirectionRows<Rows>& directions) {
         if (!strips_.empty()) return;
         member.alone([&] {
-            deal(work.rows);
+            deal(work.rows, directions.features());
             lengths_.assign(static_cast<std::size_t>(pieces * count_), 0);
         });
         member.phase(
             pieces, [&](std::int64_t piece) { count_entries(work.rows, piece); }, [&] { make_room(work.rows); });
-        member.phase(pieces, [&](std::int64_t piece) { copy_entries(work.rows, piece); });
+        member.phase(pieces, [&](std::int64_t piece) { copy_entries(work, piece, directions); });
         member.alone([&] {
             lengths_ = {};
             table_ = {};
@@ -88,10 +90,12 @@ public:
 
 private:
     static constexpr std::int64_t least_features = 16, group = 16;
+    static constexpr std::int64_t most_slices = std::numeric_limits<std::int16_t>::max();
     static constexpr std::int64_t spared = 18;   // entries of a row that the first strip has less, for the chain
     static constexpr std::int64_t line = 16;     // features that are not in the sample are dealt out so many at a time
     static constexpr std::int64_t pieces = 256;  // of the rows, that are copied side by side
     static constexpr std::int64_t sample_entries = 1'000'000;
+    static constexpr std::int64_t looked_ahead = 32;                    // entries
     static constexpr std::int64_t most_tabled = std::int64_t{1} << 18;  // features that have their place in a table
 
     struct Strip {
@@ -106,7 +110,8 @@ private:
     };
 
     struct Place {
-        std::int32_t slice, place;
+        std::int32_t place;
+        std::int16_t slice, chosen;  // its place among the features of the directions; −1 if it is none of them
     };
 
     Place find(std::int64_t feature) const {
@@ -119,33 +124,41 @@ private:
         if (dealt >= 0) return places_[static_cast<std::size_t>(dealt)];
         const auto number = static_cast<std::uint32_t>(feature / line), count = static_cast<std::uint32_t>(count_);
         const std::uint32_t slice = number % count;
-        return {static_cast<std::int32_t>(slice),
-                static_cast<std::int32_t>(first_rare_[slice] + number / count * line + feature % line)};
+        return {static_cast<std::int32_t>(first_rare_[slice] + number / count * line + feature % line),
+                static_cast<std::int16_t>(slice), -1};
     }
 
-    // Who has which feature. The first strip has as many entries fewer as its thread has other work.
-    void deal(const Rows& rows) {
+    // Who has which feature. The first strip has as many entries fewer as its thread has other work. Features that one
+    // row of the sample has are as good as unknown, but for those that are chosen.
+    void deal(const Rows& rows, const std::vector<std::int64_t>& chosen) {
         const std::int64_t apart = std::max<std::int64_t>(1, rows.start[rows.rows] / sample_entries);
         std::vector<std::int64_t> sample, found;
         for (std::int64_t row = 0; row < rows.rows; row += apart) sample.push_back(row);
-        dealt_.count(rows, sample, found);
+        const FeatureCounts count(rows, sample, found);
+        std::erase_if(found, [&](std::int64_t feature) { return count[feature] < 2; });
+        for (const std::int64_t feature : chosen)
+            if (count[feature] < 2) found.push_back(feature);
+        dealt_.assign(rows.features, found);
+        places_.assign(found.size(), {0, 0, -1});
+        for (std::size_t k = 0; k < chosen.size(); ++k)
+            places_[static_cast<std::size_t>(dealt_[chosen[k]])].chosen = static_cast<std::int16_t>(k);
         using Counted = std::pair<std::int32_t, std::int64_t>;  // −count, feature
         std::vector<Counted> frequent;
-        for (const std::int64_t feature : found) frequent.push_back({-dealt_[feature], feature});
+        for (const std::int64_t feature : found) frequent.push_back({-count[feature], feature});
         std::sort(frequent.begin(), frequent.end());
         strips_ = std::vector<Strip>(static_cast<std::size_t>(count_));
-        places_.clear();
         using Load = std::pair<std::int64_t, int>;
         std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
         const auto sampled = static_cast<std::int64_t>(sample.size());
         for (int s = 0; s < count_; ++s) loads.push({s == 0 ? spared * sampled : 0, s});
-        for (const auto& [count, feature] : frequent) {
+        for (const auto& [less, feature] : frequent) {
             const auto [load, slice] = loads.top();
             loads.pop();
-            loads.push({load - count, slice});
+            loads.push({load - less, slice});
             std::vector<std::int64_t>& own = strips_[static_cast<std::size_t>(slice)].dealt;
-            dealt_.set(feature, static_cast<std::int32_t>(places_.size()));
-            places_.push_back({slice, static_cast<std::int32_t>(own.size())});
+            Place& place = places_[static_cast<std::size_t>(dealt_[feature])];
+            place.slice = static_cast<std::int16_t>(slice);
+            place.place = static_cast<std::int32_t>(own.size());
             own.push_back(feature);
         }
         const std::int64_t lines = (rows.features + line - 1) / line;
@@ -159,6 +172,11 @@ private:
         for (std::int64_t i = 0; i < rows.features; ++i) table_[static_cast<std::size_t>(i)] = look_up(i);
     }
 
+    // What a later entry's place will be found by.
+    void fetch(const Rows& rows, std::int64_t entry, std::int64_t end) const {
+        if (table_.size() == 0) dealt_.fetch(rows.index[std::min(entry + looked_ahead, end - 1)]);
+    }
+
     static std::int64_t piece_begin(const Rows& rows, std::int64_t piece) { return piece * rows.rows / pieces; }
 
     std::int64_t& length(std::int64_t piece, std::int64_t slice) {
@@ -168,8 +186,10 @@ private:
     void count_entries(const Rows& rows, std::int64_t piece) {
         std::vector<std::int64_t> own(static_cast<std::size_t>(count_), 0);
         const std::int64_t end = rows.start[piece_begin(rows, piece + 1)];
-        for (std::int64_t e = rows.start[piece_begin(rows, piece)]; e < end; ++e)
+        for (std::int64_t e = rows.start[piece_begin(rows, piece)]; e < end; ++e) {
+            fetch(rows, e, end);
             ++own[static_cast<std::size_t>(find(rows.index[e]).slice)];
+        }
         for (std::int64_t s = 0; s < count_; ++s) length(piece, s) = own[static_cast<std::size_t>(s)];
     }
 
@@ -195,17 +215,34 @@ private:
         }
     }
 
-    void copy_entries(const Rows& rows, std::int64_t piece) {
-        std::vector<std::int32_t> at;
+    void copy_entries(Workspace<Rows>& work, std::int64_t piece, DirectionRows<Rows>& directions) {
+        const Rows& rows = work.rows;
+        std::vector<std::int32_t> at, chosen;
+        std::vector<V> values;
+        const std::int64_t last = rows.start[piece_begin(rows, piece + 1)];
         for (std::int64_t s = 0; s < count_; ++s) at.push_back(static_cast<std::int32_t>(length(piece, s)));
         for (std::int64_t row = piece_begin(rows, piece); row < piece_begin(rows, piece + 1); ++row) {
             for (std::size_t s = 0; s < at.size(); ++s) strips_[s].start[static_cast<std::size_t>(row)] = at[s];
-            for (std::int64_t e = rows.start[row]; e < rows.start[row + 1]; ++e) {
+            const auto begin = static_cast<std::int64_t>(rows.start[row]), end = rows.start[row + 1];
+            if (static_cast<std::int64_t>(values.size()) < end - begin) {
+                values.resize(static_cast<std::size_t>(end - begin));
+                chosen.resize(values.size());
+            }
+            std::size_t seen = 0;
+            double square = 0.0;
+            for (std::int64_t e = begin; e < end; ++e) {
+                fetch(rows, e, last);
                 const Place place = find(rows.index[e]);
+                const V x = rows.value[e];
                 const auto s = static_cast<std::size_t>(place.slice), to = static_cast<std::size_t>(at[s]++);
                 strips_[s].index[to] = place.place;
-                strips_[s].value[to] = rows.value[e];
+                strips_[s].value[to] = x;
+                square += static_cast<double>(x) * static_cast<double>(x);
+                chosen[seen] = place.chosen;
+                values[seen] = x;
+                seen += place.chosen >= 0 ? 1 : 0;
             }
+            directions.see(work, row, chosen.data(), values.data(), static_cast<std::int64_t>(seen), square);
         }
     }
 
@@ -233,7 +270,7 @@ private:
     std::int64_t entries_ = 1;
     int stride_ = 1, count_ = 0;
     std::vector<Strip> strips_;
-    FeatureNumbers dealt_;                  // the number of a feature among those that were dealt out
+    FeatureRanks dealt_;                    // features that were dealt out one by one
     std::vector<Place> places_;             // of those
     Array<Place> table_;                    // while rows are copied
     std::vector<std::int64_t> first_rare_;  // by strip: the place of the first feature that was not
