@@ -316,7 +316,7 @@ void compare_directions() {
     for (const std::int64_t features : {130, 333}) {
         for (const int classes : {1, 3, 9}) {
             for (const std::int64_t rows : {1, 40, 600}) {
-                const Problem<Rows> problem({.rows = rows, .features = features, .classes = classes});
+                const Problem<Rows> problem({.rows = rows, .features = features, .classes = classes, .repeats = false});
                 for (const LossKind loss : losses) {
                     Case a{.strategy = strategy(StrategyKind::directions, 2 + static_cast<int>(random() % 5)),
                            .loss = loss,

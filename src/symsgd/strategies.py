@@ -181,6 +181,9 @@ class Directions(_ByFeatures):
     def soft_curvature(self) -> bool:
         return True  # without it a loss with kinks would seem to have no error
 
+    def needs_norms(self, rule: Rule) -> bool:
+        return True
+
     def native(self, work: Work) -> dict[str, Any]:
         if work.sparse and work.mapped:
             raise ValueError(

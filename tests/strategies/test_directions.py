@@ -162,6 +162,25 @@ def test_sparse_rows_in_a_file_are_refused(tmp_path: Path) -> None:
         train(open_store(tmp_path / "rows.store"), strategy="directions", n_threads=2)
 
 
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+def test_a_feature_that_a_row_has_twice_is_one(loss: str) -> None:
+    """|x|² is what a step does to its own row, and what the objective follows the norm by."""
+    rng = np.random.default_rng(3)
+    columns = rng.integers(0, 60, (400, 12))
+    X = sp.csr_matrix((rng.standard_normal(4_800), columns.ravel(), np.arange(0, 4_801, 12)), shape=(400, 60))
+    once = X.copy()
+    once.sum_duplicates()
+    assert once.nnz < X.nnz
+    y = np.asarray(once @ rng.standard_normal(60)).ravel() > 0
+    choices: dict[str, Any] = {
+        "loss": loss, "schedule": schedules.Constant(0.01), "tol": 1e-9, "n_passes": 4, "n_threads": 3,
+        "strategy": Directions(rank=8, block_size=32),
+    }  # fmt: skip
+    found, wanted = (train(rows, y, **choices) for rows in (X, once))
+    assert_array_equal(found.coef, wanted.coef)
+    assert [record.objective for record in found.passes] == [record.objective for record in wanted.passes]
+
+
 def test_features_that_no_row_of_the_sample_has() -> None:
     """Most of a hundred thousand features are in one row or none: their places follow from their numbers."""
     rng = np.random.default_rng(0)
