@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symsgd.dask import held, worker
 from symsgd.dask.merging import Curvature, Movement, Stretch, advanced, joined, movement_of, reduced, stretch_of, tree
 from symsgd.dask.packing import Packed, pack
 
@@ -83,9 +84,17 @@ def test_a_chain_of_blocks_is_the_chain_of_their_maps() -> None:
         v = s - Q @ (Q.T @ s) + fade_v * v
         kept *= keep[0]
     expected = np.append(kept * w[0], b[0] / 0.1) + Q @ u + v
-    coef, intercept = applied(w, b, reduced([stretch_of(block, shape) for block in blocks], shape), shape)
+    stretches = [stretch_of(block, shape) for block in blocks]
+    coef, intercept = applied(w, b, reduced(stretches, shape), shape)
     np.testing.assert_allclose(coef[0], expected[:-1], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(intercept, 0.1 * expected[-1:], rtol=1e-6)
+    ends = reduced(stretches[:-1], shape), stretches[-1]
+    kept_rest = [end.rest.values.copy() for end in ends]
+    root = worker.finish_round("a chain", 0, *ends, shape)  # as a worker does, which others still need the ends of
+    held.forget("a chain")
+    np.testing.assert_array_equal(advanced(w, b, root, [0])[0], coef)
+    for end, values in zip(ends, kept_rest, strict=True):
+        np.testing.assert_array_equal(end.rest.values, values)
 
 
 def test_without_curvature_movements_add_up() -> None:

@@ -1,7 +1,7 @@
 // Features of sparse rows shared out among threads: each has a *strip*, a copy of the entries of its own features, row
 // by row, and the weights of those, which nobody else touches.
 //
-// Features that a sample of the rows has are dealt out one by one, the most frequent first, so that every strip has
+// Features that two rows of a sample have are dealt out one by one, the most frequent first, so that every strip has
 // about as many entries, and those that are used most lie together. All others have a place behind them that follows
 // from their number: 16 at a time go round the strips. (Nobody has to look at each of many millions of features.)
 #pragma once
@@ -111,7 +111,7 @@ private:
 
     struct Place {
         std::int32_t place;
-        std::int16_t slice, chosen;  // its place among the features of the directions; −1 if it is none of them
+        std::int16_t slice, chosen;  // its place among the few features of the directions; −1 if it is none of them
     };
 
     Place find(std::int64_t feature) const {

@@ -117,7 +117,7 @@ def _next(
 
 def forget(training: str) -> None:
     """When it has ended."""
-    with _lock:
+    with _lock, _merging:
         _held.pop(training, None)
         _merged.pop(training, None)
         _ended.append(training)
