@@ -21,10 +21,38 @@ void multiply_rows(const V* a, std::int64_t rows, int inner, const V* b, int col
     }
 }
 
+// out[j] += Σ_i b[i] a[i × inner + j] for `strip` columns, in sums that do not wait for each other.
+template <class V, int strip>
+SYMSGD_INLINE void add_product(const V* a, std::int64_t rows, int inner, const V* b, V* out) {
+    constexpr int lanes = smallest(strip, smallest(16, vector_lanes<V>)), parts = strip / lanes;
+    constexpr int sums = parts >= 4 ? 1 : 4 / parts;
+    Vector<V, lanes> total[sums][parts]{};
+    std::int64_t i = 0;
+    for (; i + sums <= rows; i += sums)
+#pragma GCC unroll 4
+        for (int s = 0; s < sums; ++s)
+#pragma GCC unroll 8
+            for (int k = 0; k < parts; ++k) total[s][k] += load<V, lanes>(a + (i + s) * inner + k * lanes) * b[i + s];
+    for (; i < rows; ++i)
+        for (int k = 0; k < parts; ++k) total[0][k] += load<V, lanes>(a + i * inner + k * lanes) * b[i];
+    for (int k = 0; k < parts; ++k) {
+        auto all = load<V, lanes>(out + k * lanes);
+        for (int s = 0; s < sums; ++s) all += total[s][k];
+        store<V, lanes>(out + k * lanes, all);
+    }
+}
+
 // out[k × inner + j] += Σ_i b[i × columns + k] a[i × inner + j].
 template <class V>
 void add_products(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out) {
     constexpr int lanes = smallest(8, vector_lanes<V>), few = 4;
+    if (columns == 1) {
+        int j = 0;
+        for (; j + 32 <= inner; j += 32) add_product<V, 32>(a + j, rows, inner, b, out + j);
+        for (; j + 16 <= inner; j += 16) add_product<V, 16>(a + j, rows, inner, b, out + j);
+        for (; j < inner; j += 8) add_product<V, 8>(a + j, rows, inner, b, out + j);
+        return;
+    }
     for (int j = 0; j < inner; j += lanes) {
         int k = 0;
         for (; k + few <= columns; k += few) {
@@ -94,9 +122,65 @@ void chain_weights(const V* const* ends, const V* scales, const V* keeps, const 
     }
 }
 
+// What directions add to that chain, for `places` features, up to a multiple of 16. Feature i has q[j × room + i] of
+// direction j, and block p has moved by product_p = Σ_j q_j b[p × inner + j] of what its single weight has moved by,
+// which is followed by the directions instead: out = product_column − (the chain of products).
 template <class V>
-constexpr CurvatureKernels<V> curvature_kernels{&multiply_rows<V>, &add_products<V>, &multiply_sample<V>,
-                                                &chain_weights<V>};
+void chain_directions(const V* q, std::int64_t room, int inner, std::int64_t places, const V* b, int count, int column,
+                      const V* keeps, const V* factors, V* out) {
+    constexpr int lanes = 16, few = 4;
+    using R = Vector<V, lanes>;
+    for (std::int64_t i = 0; i < places; i += lanes) {
+        const R factor = load<V, lanes>(factors + i);
+        R followed{};
+        const auto multiply = [&](int from, int number, R* total) {
+            for (int j = 0; j < inner; ++j) {
+                const R own = load<V, lanes>(q + j * room + i);
+#pragma GCC unroll 4
+                for (int e = 0; e < few; ++e)
+                    if (e < number) total[e] += own * b[(from + e) * inner + j];
+            }
+        };
+        int p = 0;
+        for (; p + few <= count; p += few) {
+            R total[few]{};
+            multiply(p, few, total);
+            for (int e = 0; e < few; ++e) followed = followed * (factor * keeps[p + e]) + total[e];
+        }
+        for (; p < count; ++p) {
+            R total[few]{};
+            multiply(p, 1, total);
+            followed = followed * (factor * keeps[p]) + total[0];
+        }
+        R end[few]{};
+        multiply(column, 1, end);
+        store<V, lanes>(out + i, end[0] - followed);
+    }
+}
+
+// before ← w, w ← kept × w + by × moved. Lines of w are other threads', too: a store waits until they have given them
+// up, one after the other, unless they were asked for before.
+template <class V>
+void take_movement(V* w, V* before, const V* moved, std::int64_t count, V kept, V by) {
+    constexpr int lanes = smallest(16, vector_lanes<V>);
+    constexpr std::int64_t ahead = 24 * 64 / sizeof(V);
+    std::int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        __builtin_prefetch(w + i + ahead, 1);
+        __builtin_prefetch(before + i + ahead, 1);
+        const auto old = load<V, lanes>(w + i);
+        store<V, lanes>(before + i, old);
+        store<V, lanes>(w + i, old * kept + load<V, lanes>(moved + i) * by);
+    }
+    for (; i < count; ++i) {
+        before[i] = w[i];
+        w[i] = w[i] * kept + moved[i] * by;
+    }
+}
+
+template <class V>
+constexpr CurvatureKernels<V> curvature_kernels{&multiply_rows<V>, &add_products<V>,     &multiply_sample<V>,
+                                                &chain_weights<V>, &chain_directions<V>, &take_movement<V>};
 
 }  // namespace
 }  // namespace symsgd

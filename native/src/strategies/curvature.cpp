@@ -326,10 +326,11 @@ private:
                 lane.inverse = 1.0 / lane.scale;
                 lane.folded = 1.0;
             }
+            const double share = static_cast<double>(p) / static_cast<double>(width_);
             if (in_step_)
-                merge_.copy_merged(from.weights, to.weights);
+                merge_.copy_merged(from.weights, to.weights, share);
             else
-                std::copy_n(from.weights, from.features * from.stride, to.weights);
+                copy_written(from.weights, from.features * from.stride, to.weights, share);
             return;
         }
         for (int c = 0; c < from.classes; ++c) {
@@ -602,7 +603,7 @@ private:
         if (all)
             std::copy_n(before_.data(), global.features * global.stride, global.weights);
         else
-            merge_.copy_merged(before_.data(), global.weights);
+            merge_.copy_merged(before_.data(), global.weights, 0.0);
         if (global.average != nullptr) std::copy_n(before_average_.data(), before_average_.size(), global.average);
         if (l1_) std::copy_n(before_received_.data(), before_received_.size(), global.received);
         work.model.lanes() = before_lanes_;

@@ -97,7 +97,7 @@ public:
             spectrum(c).estimate(member, sample_, sampler_.features(), work.kernels.template of_curvature<V>(),
                                  work.spec.seed + static_cast<std::uint64_t>(c));
         }
-        member.alone([&] { stale_ = true; });
+        member.phase(classes_, [&](std::int64_t c) { turn_directions(static_cast<int>(c)); }, [&] { stale_ = true; });
     }
 
     // `cold`: features from here on may have waited, so that replicas which have no block in this round have a share.
@@ -115,7 +115,9 @@ public:
     template <class State>
     void archive(State& state) {
         state(levels, chosen_, sampler_, spectra_, factors_, factor_steps_, stale_, merged_reach_, merged_cold_);
-        if (State::reading && chosen_) make_room();
+        if (!State::reading || !chosen_) return;
+        make_room();
+        for (int c = 0; c < classes_; ++c) turn_directions(c);
     }
 
     // A merge of what has waited, between rounds: what the last one has not merged. What it has, replicas have not
@@ -127,9 +129,9 @@ public:
         begin_ = cold_ = std::max(cold, merged_reach_);
     }
 
-    // What the last merge has changed, from one array of weights to another.
-    void copy_merged(const V* from, V* to) const {
-        std::copy_n(from, merged_cold_ * stride_, to);
+    // What the last merge has changed, from one array of weights to another, beginning with a share of them.
+    void copy_merged(const V* from, V* to, double share) const {
+        copy_written(from, merged_cold_ * stride_, to, share);
         for (std::int64_t i = merged_cold_; i < merged_reach_; i = page_end(i))
             if (changed_[static_cast<std::size_t>(i / page)].load(std::memory_order_relaxed))
                 std::copy(from + i * stride_, from + std::min(merged_reach_, page_end(i)) * stride_, to + i * stride_);
@@ -160,9 +162,15 @@ public:
         std::vector<V> moved(features.size());
         for (int c = 0; c < classes_; ++c) {
             const V scale = static_cast<V>(own.lanes[c].scale), before = static_cast<V>(rested(work, p, c, again));
-            for (std::size_t k = 0; k < features.size(); ++k) {
-                const std::int64_t at = features[k] * stride_ + c;
-                moved[k] = own.weights[at] * scale - global.weights[at] * before;
+            if (stride_ == 1 && sampler_.features_are_first()) {
+                V* __restrict to = moved.data();
+                const V* __restrict ended = own.weights, * __restrict begun = global.weights;
+                for (std::size_t k = 0; k < moved.size(); ++k) to[k] = ended[k] * scale - begun[k] * before;
+            } else {
+                for (std::size_t k = 0; k < features.size(); ++k) {
+                    const std::int64_t at = features[k] * stride_ + c;
+                    moved[k] = own.weights[at] * scale - global.weights[at] * before;
+                }
             }
             const int n = spectrum(c).columns();
             V* u = projected_[static_cast<std::size_t>(c)].data() + p * n;
@@ -377,6 +385,7 @@ private:
         return work.model.lanes()[static_cast<std::size_t>(c)].scale * decay(p + 1, c);
     }
 
+    static constexpr std::size_t lanes = 16;    // features that kernels take at once
     static constexpr std::int64_t page = 1024;  // features
     static std::int64_t page_end(std::int64_t i) { return (i / page + 1) * page; }
 
@@ -394,7 +403,7 @@ private:
         const ModelView<V> to = checked.view();
         for (int c = 0; c < classes_; ++c) {
             const V* weights = work.model.view().weights + c;
-            const std::vector<V> moved = movement(work, c, begin, end, round_.count - 1, round_.count + 1);
+            const std::vector<V>& moved = movement(work, c, begin, end, round_.count - 1, round_.count + 1);
             const V inverse = static_cast<V>(1.0 / to.lanes[c].scale),
                     kept = static_cast<V>(untouched(work, round_.count - 2, c) / to.lanes[c].scale);
             for (std::int64_t i = begin; i < end; ++i)
@@ -409,16 +418,11 @@ private:
             V* weights = work.model.view().weights + c;
             const double all = untouched(work, round_.count - 1, c), fresh = merged_scale(work, c);
             if (averages()) average_stretch(work, c, begin, end);
-            const std::vector<V> moved = movement(work, c, begin, end, round_.count, round_.count);
+            const std::vector<V>& moved = movement(work, c, begin, end, round_.count, round_.count);
             const V kept = static_cast<V>(all / fresh), inverse = static_cast<V>(1.0 / fresh);
             if (stride_ == 1) {
-                V* __restrict to = weights + begin;
-                V* __restrict old = before + begin;
-                const V* __restrict by = moved.data();
-                for (std::int64_t i = 0; i < end - begin; ++i) {
-                    old[i] = to[i];
-                    to[i] = to[i] * kept + by[i] * inverse;
-                }
+                work.kernels.template of_curvature<V>().take_movement(weights + begin, before + begin, moved.data(),
+                                                                      end - begin, kept, inverse);
                 if (cut_.size() != 0)
                     for (std::int64_t i = begin; i < end; ++i)
                         if (cut_[static_cast<std::size_t>(i)]) weights[i] = V{};
@@ -530,7 +534,21 @@ private:
         chosen_ = true;
     }
 
+    // Q by direction, with room to read some features too many.
+    void turn_directions(int c) {
+        const Spectrum<V>& own = spectrum(c);
+        const auto places = static_cast<std::int64_t>(sampler_.features().size());
+        Array<V>& turned = turned_[static_cast<std::size_t>(c)];
+        if (turned.size() != static_cast<std::size_t>(own.columns() * room_))
+            turned = Array<V>(static_cast<std::size_t>(own.columns() * room_));
+        for (std::int64_t place = 0; place < places; ++place)
+            for (int j = 0; j < own.columns(); ++j)
+                turned[static_cast<std::size_t>(j * room_ + place)] = own.q(place)[j];
+    }
+
     void make_room() {
+        room_ = static_cast<std::int64_t>(sampler_.features().size()) + lanes;
+        turned_ = std::vector<Array<V>>(spectra_.size());
         for (std::size_t c = 0; c < spectra_.size(); ++c)
             projected_[c].resize(static_cast<std::size_t>(width_ * spectra_[c].columns()));
     }
@@ -562,56 +580,78 @@ private:
 
     // d of class c for features [begin, end) after the first `blocks` blocks, all of which started from the model; u of
     // the chain so far is in a column of the products.
-    std::vector<V> movement(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks,
-                            int column) {
+    // It is this thread's until it asks for another.
+    const std::vector<V>& movement(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks,
+                                   int column) {
         const std::int64_t cold = std::clamp(cold_, begin, end);
-        std::vector<V> v(static_cast<std::size_t>(end - begin), V{});
+        Room& room = own_room();
+        std::vector<V>& v = room.moved;
+        v.resize(static_cast<std::size_t>(end - begin));
         chain_weights(work, c, begin, cold, blocks, v.data());
         // a replica without a block in this round may have moved what has waited
         chain_weights(work, c, cold, end, static_cast<int>(width_), v.data() + (cold - begin));
         // directions of Q are followed by u, not by the diagonal
         const auto [first, last] = places_between(begin, end);
         if (first == last || blocks == 0) return v;
-        const std::vector<V> products = multiply_places(work, c, first, last);
-        const V* factors = factors_.data() + c;
-        for (std::int64_t k = first; k < last; ++k) {
-            const std::int64_t i = sampler_.features()[static_cast<std::size_t>(k)];
-            const V* product = products.data() + (k - first) * columns();
-            V followed{};
-            for (int p = 0; p < blocks; ++p)
-                followed = followed * (factors[i * classes_] * static_cast<V>(keep(p, c))) + product[p];
-            v[static_cast<std::size_t>(i - begin)] += product[column] - followed;
-        }
+        const auto places = static_cast<std::size_t>(last - first), filled = (places + lanes - 1) / lanes * lanes;
+        room.factors.resize(filled);
+        room.along.resize(filled);
+        room.keeps.clear();
+        for (int p = 0; p < blocks; ++p) room.keeps.push_back(static_cast<V>(keep(p, c)));
+        const std::int64_t* const features = sampler_.features().data() + first;
+        for (std::size_t k = 0; k < places; ++k)
+            room.factors[k] = factors_[static_cast<std::size_t>(features[k] * classes_ + c)];
+        const auto lane = static_cast<std::size_t>(c);
+        work.kernels.template of_curvature<V>().chain_directions(
+            turned_[lane].data() + first, room_, spectrum(c).columns(), last - first, products_[lane].data(), blocks,
+            column, room.keeps.data(), room.factors.data(), room.along.data());
+        for (std::size_t k = 0; k < places; ++k) v[static_cast<std::size_t>(features[k] - begin)] += room.along[k];
         return v;
     }
 
+    // d of single weights, as if Q were not there.
     void chain_weights(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks, V* out) {
         if (begin == end) return;
         const V* weights = work.model.view().weights;
-        std::vector<V> scales, keeps, befores;
-        std::vector<const V*> ends;
+        Room& room = own_room();
+        room.ends.clear();
+        room.befores.clear();
+        room.scales.clear();
+        room.keeps.clear();
         for (int p = 0; p < blocks; ++p) {
             const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
             const bool trained = p < round_.count;
-            ends.push_back(own.weights);
-            befores.push_back(
+            room.ends.push_back(own.weights);
+            room.befores.push_back(
                 static_cast<V>(trained ? rested(work, p, c, false) : untouched(work, round_.count - 1, c)));
-            scales.push_back(trained ? static_cast<V>(own.lanes[c].scale) : befores.back());
-            keeps.push_back(trained ? static_cast<V>(keep(p, c)) : V{1});
+            room.scales.push_back(trained ? static_cast<V>(own.lanes[c].scale) : room.befores.back());
+            room.keeps.push_back(trained ? static_cast<V>(keep(p, c)) : V{1});
         }
         const V* factors = factors_.data() + c;
         if (stride_ == 1) {
-            work.kernels.template of_curvature<V>().chain_weights(
-                ends.data(), scales.data(), keeps.data(), befores.data(), blocks, weights, factors, begin, end, out);
+            work.kernels.template of_curvature<V>().chain_weights(room.ends.data(), room.scales.data(),
+                                                                  room.keeps.data(), room.befores.data(), blocks,
+                                                                  weights, factors, begin, end, out);
             return;
         }
-        for (std::size_t p = 0; p < ends.size(); ++p) {
+        std::fill_n(out, end - begin, V{});
+        for (std::size_t p = 0; p < room.ends.size(); ++p) {
             for (std::int64_t i = begin; i < end; ++i) {
                 const std::int64_t at = i * stride_ + c;
-                out[i - begin] = out[i - begin] * (factors[i * classes_] * keeps[p]) +
-                                 (ends[p][at] * scales[p] - weights[at] * befores[p]);
+                out[i - begin] = out[i - begin] * (factors[i * classes_] * room.keeps[p]) +
+                                 (room.ends[p][at] * room.scales[p] - weights[at] * room.befores[p]);
             }
         }
+    }
+
+    // What a thread needs for a slice: made anew for each, it would take as long as what is done with it.
+    struct Room {
+        std::vector<V> moved, factors, along, keeps, scales, befores;
+        std::vector<const V*> ends;
+    };
+    static Room& own_room() {
+        static thread_local Room room;
+        return room;
     }
 
     void follow_class(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, bool again, bool average,
@@ -660,6 +700,8 @@ private:
     CurvatureSampler<Rows> sampler_;
     CurvatureSample<V> sample_;
     std::vector<Spectrum<V>> spectra_;  // by class
+    std::vector<Array<V>> turned_;      // Q of each, columns × room
+    std::int64_t room_ = 0;
 
     RoundOfBlocks round_;
     std::int64_t begin_ = 0, cold_ = 0;

@@ -23,12 +23,30 @@ void for_entries(const Rows& rows, std::int64_t row, F&& f) {
 template <class Rows, class V>
 double score(const Rows& rows, std::int64_t row, const V* weights, int stride,
              std::int64_t upto = std::numeric_limits<std::int64_t>::max()) {
-    double sum = 0.0;
-    for_entries(rows, row, [&](std::int64_t feature, V x) {
-        if (feature >= upto) return;
-        sum += static_cast<double>(weights[feature * stride]) * static_cast<double>(x);
-    });
-    return sum;
+    const auto product = [&](std::int64_t feature, V x) {
+        return feature < upto ? static_cast<double>(weights[feature * stride]) * static_cast<double>(x) : 0.0;
+    };
+    std::int64_t first = 0, count = rows.features;
+    if constexpr (Rows::sparse) {
+        first = rows.start[row];
+        count = rows.start[row + 1] - first;
+    }
+    const auto term = [&](std::int64_t j) {
+        if constexpr (Rows::sparse)
+            return product(static_cast<std::int64_t>(rows.index[first + j]), rows.value[first + j]);
+        else
+            return product(j, rows.value[row * rows.features + j]);
+    };
+    double even = 0.0, odd = 0.0, third = 0.0, fourth = 0.0;  // which do not wait for each other
+    std::int64_t j = 0;
+    for (; j + 4 <= count; j += 4) {
+        even += term(j);
+        odd += term(j + 1);
+        third += term(j + 2);
+        fourth += term(j + 3);
+    }
+    for (; j < count; ++j) even += term(j);
+    return (even + odd) + (third + fourth);
 }
 
 // `wanted` rows of a pass, evenly spaced; another set for every `turn`.
@@ -217,6 +235,7 @@ public:
     }
 
     const std::vector<std::int64_t>& features() const { return chosen_.features(); }
+    bool features_are_first() const { return chosen_.are_first(); }
     std::int64_t known() const { return known_; }  // features whose curvature is asked for: the rest are too rare
 
     template <class State>
