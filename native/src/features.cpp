@@ -3,10 +3,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <utility>
 
+#include "symsgd/pages.hpp"
 #include "symsgd/team.hpp"
 
 namespace symsgd {
+
+namespace {
+
+constexpr std::int64_t least_piece = 1 << 14, most_pieces = 64;  // of features that are sorted
+
+}  // namespace
 
 template <class V, class I>
 FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries, int threads)
@@ -23,19 +31,42 @@ FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries, i
                 count[static_cast<std::size_t>(rows.index[e])].fetch_add(1, std::memory_order_relaxed);
     });
 
-    // a counting sort, from the most frequent down; features alike in this stay as they were
-    std::int32_t most = 0;
-    for (const auto& c : count) most = std::max(most, c.load(std::memory_order_relaxed));
-    with_at_least_.assign(static_cast<std::size_t>(most) + 2, 0);
-    for (const auto& c : count) ++with_at_least_[static_cast<std::size_t>(c.load(std::memory_order_relaxed))];
-    for (std::int64_t c = most - 1; c >= 0; --c)
-        with_at_least_[static_cast<std::size_t>(c)] += with_at_least_[static_cast<std::size_t>(c) + 1];
-    std::vector<std::int64_t> next(with_at_least_.begin() + 1, with_at_least_.end());  // [count]: where they begin
-    for (std::size_t i = 0; i < features; ++i) {
-        const std::int64_t at = next[static_cast<std::size_t>(count[i].load(std::memory_order_relaxed))]++;
-        place_[i] = static_cast<std::int32_t>(at);
-        original_[static_cast<std::size_t>(at)] = static_cast<std::int32_t>(i);
+    // A counting sort, from the most frequent down; features alike in this stay as they were. Of each piece of them it
+    // is counted how many come so often, and then they know where to go.
+    const std::int64_t pieces = std::min<std::int64_t>(most_pieces, 1 + rows.features / least_piece);
+    const auto piece_begin = [&](std::int64_t piece) { return piece * rows.features / pieces; };
+    const auto count_of = [&](std::int64_t feature) {
+        return static_cast<std::size_t>(count[static_cast<std::size_t>(feature)].load(std::memory_order_relaxed));
+    };
+    std::vector<std::vector<std::int64_t>> next(static_cast<std::size_t>(pieces));  // [piece][count]
+    in_pieces(pieces, 1, threads, [&](std::int64_t piece, std::int64_t) {
+        std::vector<std::int64_t>& own = next[static_cast<std::size_t>(piece)];
+        for (std::int64_t i = piece_begin(piece); i < piece_begin(piece + 1); ++i) {
+            const std::size_t often = count_of(i);
+            if (often >= own.size()) own.resize(2 * often + 1);
+            ++own[often];
+        }
+    });
+    std::size_t most = 0;
+    for (std::vector<std::int64_t>& own : next) {
+        while (own.size() > 1 && own.back() == 0) own.pop_back();
+        most = std::max(most, own.size());
     }
+    with_at_least_.assign(most + 1, 0);
+    std::int64_t at = 0;
+    for (std::size_t often = most; often-- > 0;) {
+        for (std::vector<std::int64_t>& own : next)
+            if (often < own.size()) at += std::exchange(own[often], at);
+        with_at_least_[often] = at;
+    }
+    in_pieces(pieces, 1, threads, [&](std::int64_t piece, std::int64_t) {
+        std::vector<std::int64_t>& own = next[static_cast<std::size_t>(piece)];
+        for (std::int64_t i = piece_begin(piece); i < piece_begin(piece + 1); ++i) {
+            const std::int64_t place = own[count_of(i)]++;
+            place_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(place);
+            original_[static_cast<std::size_t>(place)] = static_cast<std::int32_t>(i);
+        }
+    });
 }
 
 std::int64_t FeatureOrder::in_share(double share) const {
@@ -47,10 +78,13 @@ std::int64_t FeatureOrder::in_share(double share) const {
 template <class V, class I>
 RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads)
     : index_(static_cast<std::size_t>(rows.start[rows.rows]), Streamed{}), view_(rows) {
-    const std::int32_t* place = order.place();
-    in_pieces(rows.start[rows.rows], std::int64_t{1} << 18, threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t e = begin; e < end; ++e)
-            index_[static_cast<std::size_t>(e)] = static_cast<I>(place[rows.index[e]]);
+    const std::int32_t* const place = order.place();
+    const I* const from = rows.index;
+    I* const to = index_.data();
+    Pages pages;
+    in_pieces(rows.start[rows.rows], Pages::huge / sizeof(I), threads, [&](std::int64_t begin, std::int64_t end) {
+        pages.make(to + begin, static_cast<std::size_t>(end - begin) * sizeof(I));
+        for (std::int64_t e = begin; e < end; ++e) to[e] = static_cast<I>(place[from[e]]);
     });
     view_.index = index_.data();
 }

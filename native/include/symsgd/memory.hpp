@@ -19,7 +19,7 @@
 namespace symsgd {
 
 struct Uninitialised {};  // for arrays that their first user fills, and so brings near the core it runs on
-struct Streamed {};       // the same, read in order: small pages will do, and the system has them at hand
+struct Streamed {};       // the same, read in order: small pages will do, if the system has no huge ones (pages.hpp)
 
 template <class T>
 class Array {
@@ -56,15 +56,17 @@ private:
     };
     using Memory = std::unique_ptr<T[], Free>;
 
-    Array(std::size_t size, bool huge_pages) : size_(size) {
+    Array(std::size_t size, [[maybe_unused]] bool huge_pages) : size_(size) {
         if (size == 0) return;
         constexpr std::size_t line = 64;
         constexpr std::size_t huge = std::size_t{2} << 20;
         if (size > (SIZE_MAX - huge) / sizeof(T)) throw std::bad_alloc();
         const std::size_t bytes = size * sizeof(T);
 #if defined(__linux__)
-        if (huge_pages && bytes >= huge) {
+        if (bytes >= huge) {
             map((bytes + huge - 1) / huge * huge, huge);
+            if (huge_pages)
+                madvise(data_.get(), data_.get_deleter().mapped, MADV_HUGEPAGE);  // failing costs only speed
             return;
         }
 #endif
@@ -82,7 +84,6 @@ private:
         const std::size_t before = (huge - reinterpret_cast<std::uintptr_t>(from) % huge) % huge;
         if (before > 0) munmap(from, before);
         munmap(from + before + bytes, huge - before);
-        madvise(from + before, bytes, MADV_HUGEPAGE);  // a hint: failing costs only speed
         data_ = Memory(static_cast<T*>(static_cast<void*>(from + before)), Free{bytes});
     }
 #endif

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -46,12 +47,13 @@ private:
 // they are asked for ahead, and if not all threads ask for the same ones: each begins with another `share`, below 1.
 template <class V>
 void copy_written(const V* from, std::int64_t count, V* to, double share) {
-    constexpr std::int64_t block = 256 / static_cast<std::int64_t>(sizeof(V)), ahead = 8 * block;
+    constexpr std::size_t line = 64;
+    constexpr std::int64_t block = line / sizeof(V), ahead = 32 * block;
     const auto copy = [&](std::int64_t begin, std::int64_t end) {
         std::int64_t i = begin;
         for (; i + block <= end; i += block) {
-            for (std::int64_t line = 0; line < block; line += block / 4) __builtin_prefetch(from + i + ahead + line);
-            std::copy_n(from + i, block, to + i);
+            __builtin_prefetch(from + i + ahead);
+            std::memcpy(to + i, from + i, line);
         }
         std::copy(from + i, from + end, to + i);
     };
