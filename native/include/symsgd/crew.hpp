@@ -37,7 +37,7 @@ public:
         away_ = static_cast<int>(helpers_.size());
         arrived_ = 0;
         patience_ =
-            std::chrono::microseconds(members_ <= static_cast<int>(std::thread::hardware_concurrency()) ? 100 : 10);
+            std::chrono::microseconds(members_ <= static_cast<int>(std::thread::hardware_concurrency()) ? 250 : 10);
         if (shares_.size() < static_cast<std::size_t>(members_))
             shares_ = std::vector<Share>(static_cast<std::size_t>(members_));
         deal(0);
@@ -102,6 +102,7 @@ public:
         }
 
         int members() const { return crew_.members_; }
+        std::chrono::microseconds patience() const { return crew_.patience_; }  // of one that waits for another
         bool failed() const { return crew_.failed_; }
 
         const int number;  // 0 is the thread that called run

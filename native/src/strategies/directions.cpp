@@ -259,7 +259,8 @@ private:
                 }
                 if (k >= 2) {
                     wait_until(
-                        [&] { return all_.chained_.load(std::memory_order_acquire) > before + k - 2 || failed(); });
+                        [&] { return all_.chained_.load(std::memory_order_acquire) > before + k - 2 || failed(); },
+                        member_.patience());
                     stop_if_failed();
                     for (int s = begin_; s < end_; ++s)
                         all_.slices_.move(work_, s, all_.order_.at(stretch.first(k - 2)), stretch.count(k - 2),
@@ -301,12 +302,14 @@ private:
         // Until all are there. All signs are looked at at once, since each is a line that another core has.
         template <class Get>
         void wait(Get&& get, std::int64_t turn) const {
-            wait_until([&] {
-                std::int64_t lowest = turn;
-                for (int other = 0; other < members_; ++other)
-                    lowest = std::min(lowest, get(all_.signs_[static_cast<std::size_t>(other)]));
-                return lowest >= turn || failed();
-            });
+            wait_until(
+                [&] {
+                    std::int64_t lowest = turn;
+                    for (int other = 0; other < members_; ++other)
+                        lowest = std::min(lowest, get(all_.signs_[static_cast<std::size_t>(other)]));
+                    return lowest >= turn || failed();
+                },
+                member_.patience());
             stop_if_failed();
         }
 

@@ -159,7 +159,8 @@ private:
         template <class Ready>
         void wait(Ready&& ready) {
             for (int other = 0; other < members_; ++other)
-                wait_until([&] { return ready(all_.signs_[static_cast<std::size_t>(other)]) || member_.failed(); });
+                wait_until([&] { return ready(all_.signs_[static_cast<std::size_t>(other)]) || member_.failed(); },
+                           member_.patience());
             if (member_.failed()) throw std::runtime_error("another thread of the training has failed");
         }
 
