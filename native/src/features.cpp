@@ -1,7 +1,6 @@
 #include "symsgd/features.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -20,28 +19,31 @@ template <class V, class I>
 FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries, int threads)
     : original_(static_cast<std::size_t>(rows.features), Uninitialised{}),
       place_(static_cast<std::size_t>(rows.features), Uninitialised{}) {
-    const auto features = static_cast<std::size_t>(rows.features);
     const std::int64_t all = rows.start[rows.rows];
     const std::int64_t apart = std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, entries));
-    std::vector<std::atomic<std::int32_t>> count(features);
     sampled_ = (rows.rows + apart - 1) / apart;
-    in_pieces(sampled_, 1024, threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin * apart; row < end * apart && row < rows.rows; row += apart)
-            for (std::int64_t e = rows.start[row]; e < rows.start[row + 1]; ++e)
-                count[static_cast<std::size_t>(rows.index[e])].fetch_add(1, std::memory_order_relaxed);
-    });
-
-    // A counting sort, from the most frequent down; features alike in this stay as they were. Of each piece of them it
-    // is counted how many come so often, and then they know where to go.
-    const std::int64_t pieces = std::min<std::int64_t>(most_pieces, 1 + rows.features / least_piece);
+    // Every thread goes through the whole sample and counts features of its own: those that all rows have would go
+    // from core to core with every count. Then a counting sort, from the most frequent down; features alike in this
+    // stay as they were.
+    const std::int64_t pieces =
+        std::clamp<std::int64_t>(rows.features / least_piece, 1, std::min<std::int64_t>(threads, most_pieces));
     const auto piece_begin = [&](std::int64_t piece) { return piece * rows.features / pieces; };
+    Array<std::int32_t> count(static_cast<std::size_t>(rows.features));
     const auto count_of = [&](std::int64_t feature) {
-        return static_cast<std::size_t>(count[static_cast<std::size_t>(feature)].load(std::memory_order_relaxed));
+        return static_cast<std::size_t>(count[static_cast<std::size_t>(feature)]);
     };
     std::vector<std::vector<std::int64_t>> next(static_cast<std::size_t>(pieces));  // [piece][count]
     in_pieces(pieces, 1, threads, [&](std::int64_t piece, std::int64_t) {
         std::vector<std::int64_t>& own = next[static_cast<std::size_t>(piece)];
-        for (std::int64_t i = piece_begin(piece); i < piece_begin(piece + 1); ++i) {
+        const std::int64_t begin = piece_begin(piece), end = piece_begin(piece + 1);
+        for (std::int64_t row = 0; row < rows.rows; row += apart) {
+            if (row + 8 * apart < rows.rows) __builtin_prefetch(rows.index + rows.start[row + 8 * apart]);
+            for (std::int64_t e = rows.start[row]; e < rows.start[row + 1]; ++e) {
+                const auto feature = static_cast<std::int64_t>(rows.index[e]);
+                if (feature >= begin && feature < end) ++count[static_cast<std::size_t>(feature)];
+            }
+        }
+        for (std::int64_t i = begin; i < end; ++i) {
             const std::size_t often = count_of(i);
             if (often >= own.size()) own.resize(2 * often + 1);
             ++own[often];

@@ -231,7 +231,10 @@ public:
                 write_part(work, c, step, task * count / parts, (task + 1) * count / parts, sample.parts[part],
                            squares_[part]);
             },
-            [&] { add_diagonal(sample); });
+            [&] { sample.diagonal.resize(static_cast<std::size_t>(known_) + 1); });
+        member.phase(ranges, [&](std::int64_t range) {
+            add_diagonal(sample.diagonal, range * (known_ + 1) / ranges, (range + 1) * (known_ + 1) / ranges);
+        });
     }
 
     const std::vector<std::int64_t>& features() const { return chosen_.features(); }
@@ -246,7 +249,10 @@ public:
 private:
     static constexpr std::int64_t most_known = 65536;
     static constexpr std::int64_t entries_a_block = 50000, most_rows_a_block = 2048;  // of a sample, about
-    static constexpr std::int64_t part_entries = 50000, most_parts = 8;
+    static constexpr std::int64_t part_entries = 50000, most_parts = 16;
+    static constexpr std::int64_t ranges = 16;     // of the diagonal, that are added up side by side
+    static constexpr std::int64_t rows_ahead = 4;  // that are fetched: those of a sample are nowhere near each other
+    static constexpr std::int64_t bytes_fetched = 1024;  // of each, at most
 
     static std::int64_t mean_entries(const Rows& rows) {
         return 1 + entries_of(rows) / std::max<std::int64_t>(1, rows.rows);
@@ -269,31 +275,37 @@ private:
     void write_part(Workspace<Rows>& work, int c, double step, std::int64_t begin, std::int64_t end, Part& part,
                     Squares& squares) const {
         part.start.assign(1, 0);
-        part.place.clear();
-        part.value.clear();
         squares.of_place.assign(features().size() + 1, 0.0);
         squares.feature.clear();
         squares.square.clear();
+        std::size_t kept = 0;
         const Rule& rule = work.spec.rule;
         const double kappa = rule.fit_intercept ? rule.intercept_decay : 0.0;
         const ModelView<V> model = work.model.view();
         const Lane& lane = model.lanes[c];
         for (std::int64_t i = begin; i < end; ++i) {
+            if (i + rows_ahead < end) fetch(work.rows, rows_[static_cast<std::size_t>(i + rows_ahead)]);
             const std::int64_t row = rows_[static_cast<std::size_t>(i)];
             const Seen seen = seen_by(work.spec.targets, row, c);
-            double square = kappa, p = 0.0;
-            for_entries(work.rows, row, [&](std::int64_t feature, V x) {
+            double square = kappa;
+            std::size_t entries = 1;
+            for_entries(work.rows, row, [&](std::int64_t, V x) {
                 square += static_cast<double>(x) * static_cast<double>(x);
-                p += static_cast<double>(x) * static_cast<double>(model.weights[feature * model.stride + c]);
+                ++entries;
             });
+            const double p = score(work.rows, row, model.weights + c, model.stride);
             const double h = curvature_at(rule, p * lane.scale + lane.intercept, seen.target,
                                           step * seen.weight * square, lane.drift);
             const double mean = h * seen.weight / static_cast<double>(rows_.size());
             if (!(mean > 0.0 && std::isfinite(mean))) continue;
             const double root = std::sqrt(mean);
+            if (part.place.size() < kept + entries) {
+                part.place.resize(2 * (kept + entries));
+                part.value.resize(part.place.size());
+            }
             const auto keep = [&](std::int64_t place, double value) {
-                part.place.push_back(static_cast<std::int32_t>(place));
-                part.value.push_back(static_cast<V>(value));
+                part.place[kept] = static_cast<std::int32_t>(place);
+                part.value[kept++] = static_cast<V>(value);
                 squares.of_place[static_cast<std::size_t>(place)] += value * value;
             };
             for_entries(work.rows, row, [&](std::int64_t feature, V x) {
@@ -305,19 +317,35 @@ private:
                 squares.square.push_back(static_cast<V>(value * value));
             });
             if (kappa > 0.0) keep(static_cast<std::int64_t>(features().size()), root * std::sqrt(kappa));
-            part.start.push_back(static_cast<std::int64_t>(part.place.size()));
+            part.start.push_back(static_cast<std::int64_t>(kept));
         }
     }
 
-    // Part after part, so that sums are the same whoever has written them.
-    void add_diagonal(CurvatureSample<V>& sample) const {
-        sample.diagonal.assign(static_cast<std::size_t>(known_) + 1, 0.0);
+    static void fetch(const Rows& rows, std::int64_t row) {
+        std::int64_t first = row * rows.features, count = rows.features;
+        if constexpr (Rows::sparse) {
+            first = rows.start[row];
+            count = rows.start[row + 1] - first;
+        }
+        const std::int64_t bytes = std::min(count * static_cast<std::int64_t>(sizeof(V)), bytes_fetched);
+        for (std::int64_t byte = 0; byte < bytes; byte += 64) {
+            __builtin_prefetch(reinterpret_cast<const char*>(rows.value + first) + byte);
+            if constexpr (Rows::sparse) __builtin_prefetch(reinterpret_cast<const char*>(rows.index + first) + byte);
+        }
+    }
+
+    // Features [begin, end) of it, part after part, so that sums are the same whoever has written them.
+    void add_diagonal(std::vector<double>& diagonal, std::int64_t begin, std::int64_t end) const {
+        std::fill(diagonal.begin() + begin, diagonal.begin() + end, 0.0);
+        const std::vector<std::int64_t>& places = features();
+        const auto first = std::lower_bound(places.begin(), places.end(), begin) - places.begin();
         for (const Squares& part : squares_) {
-            for (std::size_t k = 0; k < part.of_place.size(); ++k)
-                sample.diagonal[static_cast<std::size_t>(k < features().size() ? features()[k] : known_)] +=
-                    part.of_place[k];
+            for (auto k = static_cast<std::size_t>(first); k < places.size() && places[k] < end; ++k)
+                diagonal[static_cast<std::size_t>(places[k])] += part.of_place[k];
+            if (end > known_) diagonal[static_cast<std::size_t>(known_)] += part.of_place[places.size()];
             for (std::size_t e = 0; e < part.feature.size(); ++e)
-                sample.diagonal[static_cast<std::size_t>(part.feature[e])] += static_cast<double>(part.square[e]);
+                if (part.feature[e] >= begin && part.feature[e] < end)
+                    diagonal[static_cast<std::size_t>(part.feature[e])] += static_cast<double>(part.square[e]);
         }
     }
 
