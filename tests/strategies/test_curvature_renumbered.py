@@ -114,12 +114,13 @@ def test_rows_left_over_find_everything_merged(
 
 
 def test_the_same_bits_whoever_trains(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = zipf_rows(6000, 30_000, 10)
+    """So many features that threads sort some each, and entries for more than one huge page."""
+    X = zipf_rows(60_000, 100_000, 12)
     y = labels_of(X)
     found = set()
     for cores in (1, 2, 5, 5):
         monkeypatch.setattr(strategies, "available_cores", lambda cores=cores: cores)
-        found.add(trained(X, y, curved(16), 5, **CASE).coef.tobytes())
+        found.add(trained(X, y, curved(256), 5, **CASE).coef.tobytes())
     assert len(found) == 1
 
 
