@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "symsgd/crew.hpp"
 #include "symsgd/strategy.hpp"
 #include "symsgd/team.hpp"
 
@@ -90,22 +91,44 @@ public:
                  rows_.get();
     }
 
+    // The same by a whole crew, whose threads are there already.
+    template <class Rows>
+    void write(Crew::Member& member, const Workspace<Rows>& work) {
+        const Order& order = work.order;
+        if (order.leaves_out() || work.spec.rule.schedule.kind == ScheduleKind::passive_aggressive1)
+            return member.alone([&] { write(work, 1); });
+        member.alone([&] { make_room(order); });
+        member.phase((order.places() + piece_places - 1) / piece_places,
+                     [&](std::int64_t piece) {
+                         const std::int64_t begin = piece * piece_places;
+                         order.write(begin, std::min(begin + piece_places, order.places()), rows_.get() + begin);
+                     },
+                     [&] { count_ = order.places(); });
+    }
+
     std::int64_t count() const { return count_; }
     const std::int64_t* at(std::int64_t place) const { return rows_.get() + place; }
 
     void write_all(const Order& order, int threads) {
         const std::int64_t places = order.places();
-        if (rows_ == nullptr) rows_ = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(places));
+        make_room(order);
         if (order.leaves_out()) {
             count_ = static_cast<std::int64_t>(order.write(0, places, rows_.get()));
             return;
         }
-        in_pieces(places, 64 * most_places, threads,
+        in_pieces(places, piece_places, threads,
                   [&](std::int64_t begin, std::int64_t end) { order.write(begin, end, rows_.get() + begin); });
         count_ = places;
     }
 
 private:
+    static constexpr std::int64_t piece_places = 16 * most_places;
+
+    void make_room(const Order& order) {
+        if (rows_ == nullptr)
+            rows_ = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(order.places()));
+    }
+
     std::unique_ptr<std::int64_t[]> rows_;
     std::int64_t count_ = 0;
     std::vector<bool> featureless_;

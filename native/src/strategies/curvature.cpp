@@ -42,6 +42,7 @@ public:
                 if (member.number == 0 && poll()) stop_ = true;
                 return stop_.load(std::memory_order_relaxed);
             };
+            if (!order_written_) order_.write(member, work);
             member.alone([&] { decide_next(work); });
             // what is looked at between phases changes within them alone, so that all threads go the same way
             while (at_ < order_.count() && !halted_) {
@@ -633,7 +634,6 @@ private:
 
     void begin_pass(Workspace<Rows>& work) {
         const StrategySpec& strategy = work.spec.strategy;
-        order_.write(work, strategy.cores);
         rule_ = work.spec.rule;
         rule_.track_norms = false;
         t_ = work.model.t();
@@ -641,8 +641,10 @@ private:
         errors_ = 0.0;
         stop_ = halted_ = harmed_ = to_be_judged_ = check_.pending = false;
         width_ = strategy.threads;
-        if (width_ == 1) return;
-        if (seated_classes_ != work.model.classes()) seat(work);
+        order_written_ = width_ > 1 && seated_classes_ != work.model.classes();
+        if (!order_written_) return;  // the crew will
+        order_.write(work, strategy.cores);
+        seat(work);
     }
 
     void seat(Workspace<Rows>& work) {
@@ -687,6 +689,7 @@ private:
 
     Crew crew_;
     WrittenOrder order_;
+    bool order_written_ = false;  // of this pass, before the crew has begun it
     Rule rule_;
     CurvatureMerge<Rows> merge_;
     BlockControl control_;
