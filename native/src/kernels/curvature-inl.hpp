@@ -7,10 +7,34 @@
 namespace symsgd {
 namespace {
 
+// The same for `strip` columns side by side, with b by its columns: turned[j × columns + k].
+template <class V, int strip>
+SYMSGD_INLINE void multiply_columns(const V* a, std::int64_t rows, int inner, const V* turned, int columns, V* out) {
+    constexpr int lanes = smallest(strip, smallest(16, vector_lanes<V>)), parts = strip / lanes;
+    for (std::int64_t i = 0; i < rows; ++i) {
+        Vector<V, lanes> total[parts]{};
+        for (int j = 0; j < inner; ++j)
+#pragma GCC unroll 8
+            for (int k = 0; k < parts; ++k)
+                total[k] += load<V, lanes>(turned + j * columns + k * lanes) * a[i * inner + j];
+        for (int k = 0; k < parts; ++k) store<V, lanes>(out + i * columns + k * lanes, total[k]);
+    }
+}
+
 // out[i × columns + k] = a_i · b_k. Rows of a and b have `inner` numbers, a multiple of 8.
 template <class V>
 void multiply_rows(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out) {
-    constexpr int lanes = smallest(8, vector_lanes<V>);
+    constexpr int lanes = smallest(8, vector_lanes<V>), most = 4096;
+    if (columns % 8 == 0 && inner * columns <= most && rows > 8) {
+        alignas(64) V turned[most];
+        for (int k = 0; k < columns; ++k)
+            for (int j = 0; j < inner; ++j) turned[j * columns + k] = b[k * inner + j];
+        int k = 0;
+        for (; k + 32 <= columns; k += 32) multiply_columns<V, 32>(a, rows, inner, turned + k, columns, out + k);
+        for (; k + 16 <= columns; k += 16) multiply_columns<V, 16>(a, rows, inner, turned + k, columns, out + k);
+        for (; k < columns; k += 8) multiply_columns<V, 8>(a, rows, inner, turned + k, columns, out + k);
+        return;
+    }
     for (std::int64_t i = 0; i < rows; ++i) {
         for (int k = 0; k < columns; ++k) {
             Vector<V, lanes> total{};
