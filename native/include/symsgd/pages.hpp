@@ -24,8 +24,7 @@ public:
     // Makes the page that begins at `memory`, or what the array has of it. Several threads may, each its own pages.
     void make([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
-        constexpr int populate =
-            23;  // MADV_POPULATE_WRITE; older systems refuse it, and make pages as they are written
+        constexpr int populate = 23;  // MADV_POPULATE_WRITE; where it is refused, pages are made as they are written
         const auto begin = std::chrono::steady_clock::now();
         const bool whole = bytes == huge && took_.load(std::memory_order_relaxed) <=
                                                 (made_.load(std::memory_order_relaxed) + spared) * small_pages_take;
