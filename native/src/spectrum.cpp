@@ -16,6 +16,12 @@ constexpr int strip = 8;             // columns come in strips of so many (kerne
 template <class V>
 constexpr double smallest_share = 100.0 * std::numeric_limits<V>::epsilon();
 
+// Room that is written before it is read: its pages are made by the threads that do.
+template <class V>
+void make_room(Array<V>& room, std::size_t numbers) {
+    if (room.size() < numbers) room = Array<V>(numbers, Uninitialised{});
+}
+
 std::int64_t slice_begin(std::int64_t slice, std::int64_t count) {
     return slice * count / slices;
 }
@@ -303,8 +309,8 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
     const int turns = begun_ ? 1 : 3;
     member.alone([&] {
         draw(seed);
-        t_.resize(static_cast<std::size_t>(sample.rows()) * n);
-        gathered_.resize(sample.parts.size() * static_cast<std::size_t>(places_) * n);
+        make_room(t_, static_cast<std::size_t>(sample.rows()) * n);
+        make_room(gathered_, sample.parts.size() * static_cast<std::size_t>(places_) * n);
         partial_.resize(static_cast<std::size_t>(slices));
     });
     for (int turn = 0; turn < turns; ++turn) {
@@ -322,21 +328,23 @@ void Spectrum<V>::estimate(Crew::Member& member, const CurvatureSample<V>& sampl
         while (rank_ < wanted_ && lambda_[static_cast<std::size_t>(rank_)] > smallest_share<V> * lambda_[0] &&
                lambda_[static_cast<std::size_t>(rank_)] > 0.0)
             ++rank_;
-        for (std::int64_t place = 0; place < places_; ++place)
-            std::fill(q_.data() + place * columns_ + rank_, q_.data() + (place + 1) * columns_, V{});
         rest_ = sample.diagonal;
-        for (std::int64_t place = 0; place < places_; ++place) {
+        begun_ = true;
+    });
+    member.phase(slices, [&](std::int64_t slice) {
+        for (std::int64_t place = slice_begin(slice, places_); place < slice_begin(slice + 1, places_); ++place) {
+            V* const row = q_.data() + place * columns_;
+            std::fill(row + rank_, row + columns_, V{});
             const auto feature = place + 1 < places_
                                      ? static_cast<std::size_t>(features[static_cast<std::size_t>(place)])
                                      : rest_.size() - 1;
             double known = 0.0;
             for (int j = 0; j < rank_; ++j) {
-                const double x = q(place)[j];
+                const double x = row[j];
                 known += x * x * lambda_[static_cast<std::size_t>(j)];
             }
             rest_[feature] = std::max(0.0, rest_[feature] - known);
         }
-        begun_ = true;
     });
 }
 

@@ -74,9 +74,9 @@ private:
     int columns_ = 0;
     int rank_ = 0, wanted_ = 0;
     bool begun_ = false;
-    Array<V> q_;               // places × columns
-    std::vector<V> t_;         // sample rows × columns
-    std::vector<V> gathered_;  // parts × places × columns
+    Array<V> q_;         // places × columns
+    Array<V> t_;         // sample rows × columns, or room for more
+    Array<V> gathered_;  // parts × places × columns
     std::vector<double> gram_;
     std::vector<std::vector<double>> partial_;
     std::vector<double> values_, turn_;

@@ -51,6 +51,11 @@ public:
     }
 
     std::int64_t alone(std::int64_t rows_done) const { return std::max(alone_until_ - rows_done, rows_); }
+    // Errors count for less from now on.
+    void try_again(std::int64_t rows_done) {
+        alone_until_ = std::min(alone_until_, rows_done);
+        stretch_ = 0;
+    }
     void train_alone_until(std::int64_t rows_done) { alone_until_ = std::max(alone_until_, rows_done); }
 
     void check_next() {

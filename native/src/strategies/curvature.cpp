@@ -25,8 +25,11 @@ namespace symsgd {
 
 namespace {
 
-constexpr double small_scale = 2e-3;  // a model's scale is made 1 again from here on, long before a block would do so
-constexpr double strong_decay = 0.5;  // what is left of a weight after a round that no merge can wait for
+constexpr double small_scale = 2e-3;    // a model's scale is made 1 again from here on, long before a block would do so
+constexpr std::int64_t few_blocks = 4;  // of a round, of which a check knows the error well
+constexpr double seen_beside_noise = 8.0;  // tolerances that an error may be of the noise, with two blocks
+constexpr double most_noise = 0.5;         // that counts
+constexpr double strong_decay = 0.5;       // what is left of a weight after a round that no merge can wait for
 
 template <class Rows>
 class CurvatureRounds final : public Strategy<Rows> {
@@ -89,7 +92,7 @@ private:
 
     template <class State>
     void archive(State& state, bool seated) {
-        state(rows_done_, estimates_, round_number_, norms_known_, control_);
+        state(rows_done_, estimates_, round_number_, norms_known_, chance_counts_, control_);
         if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
     }
 
@@ -236,6 +239,7 @@ private:
         if (halted_ || harmed_) return;
         if (l1_) settle_l1(member, work);
         if (refining_) return refine(member, work, stopped);
+        if (checking_ && chance_counts_) measure_noise(member, work);
         const bool urgent = urgent_;  // the end of a round plans the next
         member.phase(
             merge_.slices,
@@ -398,6 +402,7 @@ private:
         int blocks = 0;
         bool pending = false;
         double error = 0.0;
+        double noise = 0.0;  // of the round, a share of the spread of predictions as the error is
     };
 
     // The weights are in place already.
@@ -427,13 +432,45 @@ private:
     }
 
     // Blocks before the last are off by less, as they started from less far behind, and independently of it.
-    void sum_up_check() { check_.error = error_.compared() * std::sqrt(0.5 * static_cast<double>(check_.blocks)); }
+    void sum_up_check() { check_.error = error_.compared() * all_blocks(check_.blocks); }
+    static double all_blocks(std::size_t count) { return std::sqrt(0.5 * static_cast<double>(count)); }
+
+    // What chance alone makes of a round: two blocks started from the same model, on other rows, and differ by the
+    // noise of both.
+    void measure_noise(Crew::Member& member, Workspace<Rows>& work) {
+        const int last = static_cast<int>(pieces_.size()) - 1;
+        const auto& own = merge_.replicas[static_cast<std::size_t>(last)]->lanes();
+        const auto& others = merge_.replicas[static_cast<std::size_t>(last - 1)]->lanes();
+        member.phase(
+            error_.parts,
+            [&](std::int64_t part) {
+                error_.compare(
+                    work.rows, work.model.view(), std::min(cold_, reach_), part,
+                    [&](int c) { return merge_.difference(work, last, last - 1, c); },
+                    [&](int c) {
+                        const auto lane = static_cast<std::size_t>(c);
+                        return own[lane].intercept - others[lane].intercept;
+                    });
+            },
+            [&] {
+                const double noise = error_.compared() * all_blocks(pieces_.size());
+                check_.noise = std::isfinite(noise) ? std::min(noise, most_noise) : 0.0;
+            });
+    }
+
+    // The error by which blocks are steered. Where chance moves predictions by much, two seeds of the sequential run
+    // are far apart: an error that is a small share of that is one that nobody can see. Where gradients jump, and in
+    // the first pass, whose large steps leave behind what later ones do not take back, it is not so.
+    double steering_error() const {
+        const double pairs = 0.5 * static_cast<double>(check_.blocks);
+        return chance_counts_ ? check_.error / std::max(1.0, seen_beside_noise / pairs * check_.noise) : check_.error;
+    }
 
     void judge_check() {
         check_.pending = false;
         errors_ += std::isfinite(check_.error) ? check_.error : 1.0;
         ++checks_;
-        control_.steer(check_.error, rows_done_);
+        control_.steer(steering_error(), rows_done_);
     }
 
     // Blocks of a new size: the round counts only once its check has shown that they will do.
@@ -449,7 +486,7 @@ private:
                 if (halted_) return end_round(work);
                 sum_up_check();
                 judge_check();
-                if (check_.error <= control_.undone_above()) return end_round(work);
+                if (steering_error() <= control_.undone_above()) return end_round(work);
                 restore(work, reach_ == work.rows.features);
                 ++caught_;
                 const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
@@ -641,6 +678,9 @@ private:
         errors_ = 0.0;
         stop_ = halted_ = harmed_ = to_be_judged_ = check_.pending = false;
         width_ = strategy.threads;
+        const bool counts = control_.adapts() && rows_done_ > 0 && width_ <= few_blocks && !rule_.soft_curvature;
+        if (counts && !chance_counts_) control_.try_again(rows_done_);
+        chance_counts_ = counts;
         order_written_ = width_ > 1 && seated_classes_ != work.model.classes();
         if (!order_written_) return;  // the crew will
         order_.write(work, strategy.cores);
@@ -695,10 +735,11 @@ private:
     BlockControl control_;
     CurvatureNet<Rows> net_;
     Check check_;
-    std::int64_t width_ = 1;  // blocks a round
-    bool watches_ = true;     // measures errors
-    int asked_ = 0;           // sweeps in every round
-    bool l1_ = false;         // the penalty keeps a state of its own
+    std::int64_t width_ = 1;      // blocks a round
+    bool watches_ = true;         // measures errors
+    bool chance_counts_ = false;  // and lets them be larger where chance moves more
+    int asked_ = 0;               // sweeps in every round
+    bool l1_ = false;             // the penalty keeps a state of its own
     int seated_classes_ = 0;
 
     double t_ = 1.0;

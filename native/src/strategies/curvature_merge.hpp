@@ -51,7 +51,7 @@ class CurvatureMerge {
     using V = typename Rows::Value;
 
 public:
-    static constexpr std::int64_t slices = 64;  // of the features: as many whatever the threads
+    std::int64_t slices = 1;  // of the features
 
     // Directions, where the caller does not say: more for rounds of many blocks, over which errors of H add up, and
     // where they cost little.
@@ -62,12 +62,13 @@ public:
 
     // For `width` blocks at most. `rank` 0: as many directions as pay.
     void seat(Workspace<Rows>& work, std::int64_t width, int rank) {
-        levels.begin(work.rows.features, work.features, work.spec.strategy.places);
+        levels.begin(work.rows.features, work.features, work.spec.strategy.places, width);
         const ModelView<V> model = work.model.view();
         stride_ = model.stride;
         classes_ = model.classes;
         rank_ = rank;
         width_ = width;
+        slices = std::min<std::int64_t>(4 * width, 64);  // enough for those who are early to take some of the others'
         features_ = model.features;
         const auto classes = static_cast<std::size_t>(classes_);
         replicas.clear();
@@ -97,7 +98,9 @@ public:
             spectrum(c).estimate(member, sample_, sampler_.features(), work.kernels.template of_curvature<V>(),
                                  work.spec.seed + static_cast<std::uint64_t>(c));
         }
-        member.phase(classes_, [&](std::int64_t c) { turn_directions(static_cast<int>(c)); }, [&] { stale_ = true; });
+        member.phase(
+            classes_ * turns, [&](std::int64_t task) { turn_directions(static_cast<int>(task / turns), task % turns); },
+            [&] { stale_ = true; });
     }
 
     // `cold`: features from here on may have waited, so that replicas which have no block in this round have a share.
@@ -117,7 +120,8 @@ public:
         state(levels, chosen_, sampler_, spectra_, factors_, factor_steps_, stale_, merged_reach_, merged_cold_);
         if (!State::reading || !chosen_) return;
         make_room();
-        for (int c = 0; c < classes_; ++c) turn_directions(c);
+        for (int c = 0; c < classes_; ++c)
+            for (std::int64_t part = 0; part < turns; ++part) turn_directions(c, part);
     }
 
     // A merge of what has waited, between rounds: what the last one has not merged. What it has, replicas have not
@@ -154,6 +158,18 @@ public:
     }
     void factors_renewed() { stale_ = false; }
     void levels_changed() { stale_ = true; }
+
+    // change(at) is by how much more the weight of class c at a place has moved in block p than in block q, before
+    // the merge.
+    auto difference(Workspace<Rows>& work, int p, int q, int c) const {
+        const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view(),
+                           other = replicas[static_cast<std::size_t>(q)]->view();
+        return [=, begun = work.model.view().weights, by = own.lanes[c].scale, others_by = other.lanes[c].scale,
+                rested = rested(work, p, c, false) - rested(work, q, c, false)](std::int64_t at) {
+            return static_cast<double>(own.weights[at]) * by - static_cast<double>(other.weights[at]) * others_by -
+                   static_cast<double>(begun[at]) * rested;
+        };
+    }
 
     // Qᵀ s of a block that has ended. The thread that has trained it has it in its cache.
     void project(Workspace<Rows>& work, int p, bool again) {
@@ -345,9 +361,18 @@ public:
 private:
     Spectrum<V>& spectrum(int c) { return spectra_[static_cast<std::size_t>(c)]; }
     double keep(int p, int c) const { return round_.keep[static_cast<std::size_t>(c * round_.count + p)]; }
+    // The features of a slice. One that Q has a row of takes twice as long, and where features are numbered by
+    // frequency all of those come first. Slices begin with a line of the cache, which is then one thread's.
     std::pair<std::int64_t, std::int64_t> bounds(std::int64_t slice) const {
-        const std::int64_t number = round_.reach - begin_;
-        return {begin_ + slice * number / slices, begin_ + (slice + 1) * number / slices};
+        const std::int64_t number = round_.reach - begin_,
+                           places = static_cast<std::int64_t>(sampler_.features().size());
+        const std::int64_t slow =
+            sampler_.features_are_first() ? std::clamp<std::int64_t>(places - begin_, 0, number) : 0;
+        const auto begin = [&](std::int64_t k) {
+            const std::int64_t at = k * (number + slow) / slices, feature = at < 2 * slow ? at / 2 : at - slow;
+            return k == slices ? round_.reach : begin_ + feature / lanes * lanes;
+        };
+        return {begin(slice), begin(slice + 1)};
     }
 
     double decay(int p, int c) const { return decays_[static_cast<std::size_t>(c * (round_.count + 1) + p)]; }  // K_p
@@ -385,6 +410,7 @@ private:
         return work.model.lanes()[static_cast<std::size_t>(c)].scale * decay(p + 1, c);
     }
 
+    static constexpr std::int64_t turns = 16;   // parts of Q that are turned side by side
     static constexpr std::size_t lanes = 16;    // features that kernels take at once
     static constexpr std::int64_t page = 1024;  // features
     static std::int64_t page_end(std::int64_t i) { return (i / page + 1) * page; }
@@ -534,21 +560,21 @@ private:
         chosen_ = true;
     }
 
-    // Q by direction, with room to read some features too many.
-    void turn_directions(int c) {
+    // A part of Q by direction, with room to read some features too many.
+    void turn_directions(int c, std::int64_t part) {
         const Spectrum<V>& own = spectrum(c);
         const auto places = static_cast<std::int64_t>(sampler_.features().size());
         Array<V>& turned = turned_[static_cast<std::size_t>(c)];
-        if (turned.size() != static_cast<std::size_t>(own.columns() * room_))
-            turned = Array<V>(static_cast<std::size_t>(own.columns() * room_));
-        for (std::int64_t place = 0; place < places; ++place)
-            for (int j = 0; j < own.columns(); ++j)
+        for (int j = 0; j < own.columns(); ++j)
+            for (std::int64_t place = part * places / turns; place < (part + 1) * places / turns; ++place)
                 turned[static_cast<std::size_t>(j * room_ + place)] = own.q(place)[j];
     }
 
     void make_room() {
         room_ = static_cast<std::int64_t>(sampler_.features().size()) + lanes;
         turned_ = std::vector<Array<V>>(spectra_.size());
+        for (std::size_t c = 0; c < spectra_.size(); ++c)
+            turned_[c] = Array<V>(static_cast<std::size_t>(spectra_[c].columns() * room_));
         for (std::size_t c = 0; c < spectra_.size(); ++c)
             projected_[c].resize(static_cast<std::size_t>(width_ * spectra_[c].columns()));
     }

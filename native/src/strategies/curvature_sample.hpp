@@ -49,14 +49,17 @@ double score(const Rows& rows, std::int64_t row, const V* weights, int stride,
     return (even + odd) + (third + fourth);
 }
 
-// `wanted` rows of a pass, evenly spaced; another set for every `turn`.
+// Row i of `count` rows of a pass, evenly spaced; another set for every `turn`.
+inline std::int64_t spread_row(const WrittenOrder& order, std::int64_t count, std::int64_t i, std::int64_t turn) {
+    const std::int64_t begin = i * order.count() / count, end = (i + 1) * order.count() / count;
+    return *order.at(begin + turn * 7919 % (end - begin));
+}
+
+// `wanted` of them, or all there are.
 inline std::vector<std::int64_t> spread_rows(const WrittenOrder& order, std::int64_t wanted, std::int64_t turn) {
-    const std::int64_t count = std::min(wanted, order.count());
-    std::vector<std::int64_t> rows;
-    for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t begin = i * order.count() / count, end = (i + 1) * order.count() / count;
-        rows.push_back(*order.at(begin + turn * 7919 % (end - begin)));
-    }
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(wanted, order.count())));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        rows[i] = spread_row(order, static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(i), turn);
     return rows;
 }
 
@@ -217,24 +220,22 @@ public:
     // √(weight × h / rows) x̃ of sampled rows, for class c, whose next step has this size. Called by a whole crew.
     void take(Crew::Member& member, Workspace<Rows>& work, const WrittenOrder& order, std::int64_t turn, int c,
               double step, CurvatureSample<V>& sample) {
+        const std::int64_t count = std::min(sample_rows(work.rows), order.count());
+        const std::int64_t parts =
+            std::clamp<std::int64_t>(count * mean_entries(work.rows) / part_entries, 1, most_parts);
         member.alone([&] {
-            rows_ = spread_rows(order, sample_rows(work.rows), turn);
-            const std::int64_t parts = static_cast<std::int64_t>(rows_.size()) * mean_entries(work.rows) / part_entries;
-            sample.parts.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(parts, 1, most_parts)));
+            sample.parts.resize(static_cast<std::size_t>(parts));
             squares_.resize(sample.parts.size());
+            sample.diagonal.resize(static_cast<std::size_t>(known_) + 1);
         });
-        const auto count = static_cast<std::int64_t>(rows_.size()), parts = static_cast<std::int64_t>(squares_.size());
-        member.phase(
-            parts,
-            [&](std::int64_t task) {
-                const auto part = static_cast<std::size_t>(task);
-                write_part(work, c, step, task * count / parts, (task + 1) * count / parts, sample.parts[part],
-                           squares_[part]);
-            },
-            [&] { sample.diagonal.resize(static_cast<std::size_t>(known_) + 1); });
-        member.phase(ranges, [&](std::int64_t range) {
-            add_diagonal(sample.diagonal, range * (known_ + 1) / ranges, (range + 1) * (known_ + 1) / ranges);
+        member.phase(parts, [&](std::int64_t task) {
+            const auto part = static_cast<std::size_t>(task);
+            std::vector<std::int64_t> rows(static_cast<std::size_t>((task + 1) * count / parts - task * count / parts));
+            for (std::size_t i = 0; i < rows.size(); ++i)
+                rows[i] = spread_row(order, count, task * count / parts + static_cast<std::int64_t>(i), turn);
+            write_part(work, c, step, rows, static_cast<double>(count), sample.parts[part], squares_[part]);
         });
+        member.phase(ranges, [&](std::int64_t range) { add_diagonal(sample.diagonal, range); });
     }
 
     const std::vector<std::int64_t>& features() const { return chosen_.features(); }
@@ -250,8 +251,9 @@ private:
     static constexpr std::int64_t most_known = 65536;
     static constexpr std::int64_t entries_a_block = 50000, most_rows_a_block = 2048;  // of a sample, about
     static constexpr std::int64_t part_entries = 50000, most_parts = 16;
-    static constexpr std::int64_t ranges = 16;     // of the diagonal, that are added up side by side
-    static constexpr std::int64_t rows_ahead = 4;  // that are fetched: those of a sample are nowhere near each other
+    static constexpr std::int64_t ranges = 16;  // of the diagonal, that are added up side by side
+    // rows that are fetched, those of a sample being nowhere near each other: first where they are, then what they have
+    static constexpr std::size_t starts_ahead = 16, rows_ahead = 6;
     static constexpr std::int64_t bytes_fetched = 1024;  // of each, at most
 
     static std::int64_t mean_entries(const Rows& rows) {
@@ -264,28 +266,40 @@ private:
 
     using Part = typename CurvatureSample<V>::Part;
 
-    // The diagonal of a part: a number for each of Q's places, and single squares of what Q has no place for.
+    // The diagonal of a part: a number for each of Q's places, and single squares of what Q has no place for, those of
+    // each range of features together.
     struct Squares {
+        struct Single {
+            std::int32_t feature;
+            V square;
+        };
         std::vector<double> of_place;
-        std::vector<std::int32_t> feature;
-        std::vector<V> square;
+        std::vector<Single> single[ranges];
     };
 
-    // Rows [begin, end) of the sample.
-    void write_part(Workspace<Rows>& work, int c, double step, std::int64_t begin, std::int64_t end, Part& part,
-                    Squares& squares) const {
+    // Features of a range are as many as a power of two has, so that a feature's is found without a division.
+    int range_bits() const {
+        int bits = 0;
+        while ((known_ >> bits) >= ranges) ++bits;
+        return bits;
+    }
+
+    // Some rows of the sample, which has `count`.
+    void write_part(Workspace<Rows>& work, int c, double step, const std::vector<std::int64_t>& rows, double count,
+                    Part& part, Squares& squares) const {
         part.start.assign(1, 0);
         squares.of_place.assign(features().size() + 1, 0.0);
-        squares.feature.clear();
-        squares.square.clear();
+        for (auto& single : squares.single) single.clear();
         std::size_t kept = 0;
+        const int bits = range_bits();
         const Rule& rule = work.spec.rule;
         const double kappa = rule.fit_intercept ? rule.intercept_decay : 0.0;
         const ModelView<V> model = work.model.view();
         const Lane& lane = model.lanes[c];
-        for (std::int64_t i = begin; i < end; ++i) {
-            if (i + rows_ahead < end) fetch(work.rows, rows_[static_cast<std::size_t>(i + rows_ahead)]);
-            const std::int64_t row = rows_[static_cast<std::size_t>(i)];
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (i + starts_ahead < rows.size()) fetch_start(work, rows[i + starts_ahead]);
+            if (i + rows_ahead < rows.size()) fetch(work.rows, rows[i + rows_ahead]);
+            const std::int64_t row = rows[i];
             const Seen seen = seen_by(work.spec.targets, row, c);
             double square = kappa;
             std::size_t entries = 1;
@@ -296,7 +310,7 @@ private:
             const double p = score(work.rows, row, model.weights + c, model.stride);
             const double h = curvature_at(rule, p * lane.scale + lane.intercept, seen.target,
                                           step * seen.weight * square, lane.drift);
-            const double mean = h * seen.weight / static_cast<double>(rows_.size());
+            const double mean = h * seen.weight / count;
             if (!(mean > 0.0 && std::isfinite(mean))) continue;
             const double root = std::sqrt(mean);
             if (part.place.size() < kept + entries) {
@@ -313,12 +327,18 @@ private:
                 if (feature >= known_ || value == 0.0) return;
                 const std::int64_t at = chosen_.place(feature);
                 if (at >= 0) return keep(at, value);
-                squares.feature.push_back(static_cast<std::int32_t>(feature));
-                squares.square.push_back(static_cast<V>(value * value));
+                squares.single[feature >> bits].push_back(
+                    {static_cast<std::int32_t>(feature), static_cast<V>(value * value)});
             });
             if (kappa > 0.0) keep(static_cast<std::int64_t>(features().size()), root * std::sqrt(kappa));
             part.start.push_back(static_cast<std::int64_t>(kept));
         }
+    }
+
+    static void fetch_start(const Workspace<Rows>& work, std::int64_t row) {
+        if constexpr (Rows::sparse) __builtin_prefetch(work.rows.start.address(row));
+        const Column& labels = work.spec.targets.labels;
+        __builtin_prefetch(static_cast<const char*>(labels.data) + row * bytes_of(labels.type));
     }
 
     static void fetch(const Rows& rows, std::int64_t row) {
@@ -334,25 +354,26 @@ private:
         }
     }
 
-    // Features [begin, end) of it, part after part, so that sums are the same whoever has written them.
-    void add_diagonal(std::vector<double>& diagonal, std::int64_t begin, std::int64_t end) const {
+    // A range of it, part after part, so that sums are the same whoever has written them.
+    void add_diagonal(std::vector<double>& diagonal, std::int64_t range) const {
+        const std::int64_t width = std::int64_t{1} << range_bits();
+        const std::int64_t begin = std::min(range * width, known_ + 1), end = std::min(begin + width, known_ + 1);
         std::fill(diagonal.begin() + begin, diagonal.begin() + end, 0.0);
         const std::vector<std::int64_t>& places = features();
         const auto first = std::lower_bound(places.begin(), places.end(), begin) - places.begin();
         for (const Squares& part : squares_) {
             for (auto k = static_cast<std::size_t>(first); k < places.size() && places[k] < end; ++k)
                 diagonal[static_cast<std::size_t>(places[k])] += part.of_place[k];
-            if (end > known_) diagonal[static_cast<std::size_t>(known_)] += part.of_place[places.size()];
-            for (std::size_t e = 0; e < part.feature.size(); ++e)
-                if (part.feature[e] >= begin && part.feature[e] < end)
-                    diagonal[static_cast<std::size_t>(part.feature[e])] += static_cast<double>(part.square[e]);
+            if (begin <= known_ && known_ < end)
+                diagonal[static_cast<std::size_t>(known_)] += part.of_place[places.size()];
+            for (const auto& [feature, square] : part.single[range])
+                diagonal[static_cast<std::size_t>(feature)] += static_cast<double>(square);
         }
     }
 
     std::int64_t blocks_ = 1;
     ChosenFeatures chosen_;
     std::int64_t known_ = 0;
-    std::vector<std::int64_t> rows_;
     std::vector<Squares> squares_;
 };
 

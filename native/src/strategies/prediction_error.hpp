@@ -24,22 +24,35 @@ public:
     // A part of the probe: `other` against `model`, by the first `reach` features; all of them count for the spread.
     void compare(const Rows& rows, const ModelView<V>& model, const ModelView<V>& other, std::int64_t reach,
                  std::int64_t part) {
+        compare(
+            rows, model, reach, part,
+            [&](int c) {
+                return [&, by = other.lanes[c].scale, own_by = model.lanes[c].scale](std::int64_t at) {
+                    return static_cast<double>(other.weights[at]) * by -
+                           static_cast<double>(model.weights[at]) * own_by;
+                };
+            },
+            [&](int c) { return other.lanes[c].intercept - model.lanes[c].intercept; });
+    }
+
+    // The same of any change: changes(c)(at) is that of the weight at a place of the model, intercept_change(c) that
+    // of the intercept.
+    template <class Changes, class InterceptChange>
+    void compare(const Rows& rows, const ModelView<V>& model, std::int64_t reach, std::int64_t part, Changes&& changes,
+                 InterceptChange&& intercept_change) {
         std::vector<Sums>& compared = compared_[static_cast<std::size_t>(part)];
         compared.assign(static_cast<std::size_t>(model.classes), {});
         for (int c = 0; c < model.classes; ++c) {
-            const Lane &own = model.lanes[c], &others = other.lanes[c];
+            const auto change = changes(c);
             for (auto i = static_cast<std::size_t>(part); i < probe_.size(); i += static_cast<std::size_t>(parts)) {
-                double prediction = 0.0, change = 0.0;
+                double prediction = 0.0, changed = 0.0;
                 for_entries(rows, probe_[i], [&](std::int64_t feature, V x) {
                     const std::int64_t at = feature * model.stride + c;
-                    const double weight = static_cast<double>(model.weights[at]) * own.scale;
-                    prediction += static_cast<double>(x) * weight;
-                    if (feature < reach)
-                        change +=
-                            static_cast<double>(x) * (static_cast<double>(other.weights[at]) * others.scale - weight);
+                    prediction += static_cast<double>(x) * static_cast<double>(model.weights[at]);
+                    if (feature < reach) changed += static_cast<double>(x) * change(at);
                 });
-                compared[static_cast<std::size_t>(c)].add(prediction + own.intercept,
-                                                          change + others.intercept - own.intercept);
+                compared[static_cast<std::size_t>(c)].add(prediction * model.lanes[c].scale + model.lanes[c].intercept,
+                                                          changed + intercept_change(c));
             }
         }
     }

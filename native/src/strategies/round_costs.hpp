@@ -28,7 +28,7 @@ struct RoundCosts {
         const std::int64_t entries = 1 + entries_of(work.rows) / std::max<std::int64_t>(1, work.rows.rows);
         // numbers that lie side by side come as fast as the memory has them
         costs.row = 40.0 + (Rows::sparse ? 1.4 : 0.5) * static_cast<double>(entries * stride);
-        costs.number = 0.6 + 0.1 * costs.threads;
+        costs.number = 0.4 + 0.1125 * costs.threads;
         return costs;
     }
 
@@ -48,7 +48,7 @@ struct RoundCosts {
         std::int64_t rows = 1;
         for (;; rows *= 2) {
             const double copies = number * due(rows) * stride * (1.0 + 2.0 / threads) * blocks / threads;
-            const double merge = 30000.0 + 8000.0 * threads + copies + products / 8.0;
+            const double merge = 10800.0 * threads - 14600.0 + copies + products / 8.0;
             if (rows > most || merge / row <= static_cast<double>(rows) * (blocks / 1.4 - blocks / threads))
                 return rows;
         }
