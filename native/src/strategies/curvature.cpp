@@ -109,7 +109,10 @@ private:
 
     void plan(Workspace<Rows>& work, std::int64_t rows) {
         pieces_.clear();
-        for (std::int64_t begin = at_; begin < order_.count() && static_cast<std::int64_t>(pieces_.size()) < width_;
+        // the check of the last round takes as long as a block: it is one thread's share of this one
+        check_.in_turn = check_.pending && control_.adapts() && width_ >= few_blocks;
+        const std::int64_t most = width_ - (check_.in_turn ? 1 : 0);
+        for (std::int64_t begin = at_; begin < order_.count() && static_cast<std::int64_t>(pieces_.size()) < most;
              begin += rows)
             pieces_.push_back({begin, std::min(rows, order_.count() - begin), t_ + static_cast<double>(begin)});
         const Rule& rule = work.spec.rule;
@@ -274,7 +277,11 @@ private:
         member.phase(
             count + (check_.pending ? 1 : 0),
             [&](std::int64_t task) {
-                if (task == count) return train_check(work, stopped);
+                if (task == count) {
+                    if (check_.in_turn && count < width_)  // the replica that has no block stays in step
+                        pull(work, *merge_.replicas[static_cast<std::size_t>(count)], static_cast<int>(count));
+                    return train_check(work, stopped);
+                }
                 const int p = static_cast<int>(task);
                 Model<V>& replica = *merge_.replicas[static_cast<std::size_t>(p)];
                 pull(work, replica, p);
@@ -401,6 +408,7 @@ private:
         std::int64_t reach = 0;  // the features that are compared: those that were merged
         int blocks = 0;
         bool pending = false;
+        bool in_turn = false;  // instead of a block of the round under way
         double error = 0.0;
         double noise = 0.0;  // of the round, a share of the spread of predictions as the error is
     };
@@ -601,7 +609,8 @@ private:
             nothing_waits(work);
         else
             waiting_ = true;
-        in_step_ = !plain_ && !fresh_ && static_cast<std::int64_t>(pieces_.size()) == width_;
+        const auto pulled = static_cast<std::int64_t>(pieces_.size()) + (check_.in_turn ? 1 : 0);
+        in_step_ = !plain_ && !fresh_ && pulled == width_;
         for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
             for (std::size_t p = 0; p < pieces_.size(); ++p)
                 work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
