@@ -65,6 +65,7 @@ public:
     bool check_due() const { return since_ >= between_; }
     bool unproven() const { return between_ == fewest_between; }  // no check of blocks of this size has been fine
     bool adapts() const { return adapts_; }
+    std::int64_t rows() const { return rows_; }  // of a block, if nothing else is said
     // An error with which a round is undone. Blocks of a given size are the caller's choice, as long as they leave
     // something of the predictions; of those that find their own size, a round that is off by twice the tolerance does
     // less harm than its rows cost one thread.

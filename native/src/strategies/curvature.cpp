@@ -49,7 +49,7 @@ public:
             member.alone([&] { decide_next(work); });
             // what is looked at between phases changes within them alone, so that all threads go the same way
             while (at_ < order_.count() && !halted_) {
-                if (waiting_ && (alone_ || plain_)) flush(member, work);
+                if (waiting_ && (alone_ || plain_ || (urgent_ && rows_done_ >= order_.count()))) flush(member, work);
                 if (alone_)
                     run_alone(member, work, stopped);
                 else
@@ -383,7 +383,8 @@ private:
         }
     }
 
-    // Merges what waits.
+    // Merges what waits: before rows that one thread trains, and, from the second pass on, before a round that may be
+    // undone. An undone round takes with it what waits, which after the first rows is more than a little.
     void flush(Crew::Member& member, Workspace<Rows>& work) {
         member.alone([&] { merge_.begin_flush(cold_); });
         member.phase(
@@ -498,8 +499,10 @@ private:
                 restore(work, reach_ == work.rows.features);
                 ++caught_;
                 const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
-                control_.train_alone_until(rows_done_ +
-                                           (control_.adapts() ? rows : BlockControl::fewest_between * rows));
+                if (!control_.adapts())
+                    control_.train_alone_until(rows_done_ + BlockControl::fewest_between * rows);
+                else if (control_.rows() >= check_.piece.rows)  // smaller blocks than these are not worth a round
+                    control_.train_alone_until(rows_done_ + rows);
                 decide_next(work);
             });
     }
