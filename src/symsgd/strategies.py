@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST_BATCH = 256  # rows that a thread takes from the order at a time
 LEAST_WORK = 50_000_000  # entries in all passes, about a tenth of a second on one core; below, threads do not pay
 PASSES_TO_EXPECT = 10  # where a tolerance may end the training
-COPIES_SHARE = 0.1  # of the entries in all passes, as many numbers as the copies of a model may have
+COPIES_SHARE = 0.2  # of the entries in all passes, as many numbers as the copies of a model may have
 MOST_PLACES = 4096  # features, the most frequent ones, that the directions of Curvature may have
 # A copy of the indices with frequent features in front costs about a pass, and pays where merges would be long.
 RENUMBER_FROM = 16_384  # features
@@ -653,7 +653,7 @@ def _against_copies(work: Work) -> str:
     numbers = 2 * work.n_threads * work.n_features * work.n_models
     if numbers > COPIES_SHARE * work.entries * work.n_passes:
         return (
-            f"copies of the model for {work.n_threads} threads would have {numbers:,} numbers, more than a tenth of "
+            f"copies of the model for {work.n_threads} threads would have {numbers:,} numbers, more than a fifth of "
             f"the {work.entries * work.n_passes:,} entries in all passes"
         )
     return ""

@@ -277,15 +277,15 @@ def test_auto_is_sequential_where_copies_would_take_too_long() -> None:
 def test_auto_takes_fewer_threads_where_copies_for_all_would_take_too_long() -> None:
     rule = Rule.check(LOG, penalties.L2(1e-4), schedules.Constant(0.1), False)
     work = Work(
-        n_threads=13, n_passes=10, sparse=True, n_features=10**5, n_models=1, bytes_a_number=4, entries=10**6,
+        n_threads=13, n_passes=10, sparse=True, n_features=2 * 10**5, n_models=1, bytes_a_number=4, entries=10**6,
         memory=2**40,
     )  # fmt: skip
     strategy, given, words = Auto().decide(rule, work)
     assert strategy == MapReduce(Curvature(), block_size="auto")
     assert given == replace(work, n_threads=3)
     assert words.endswith(
-        "1,000,000 entries a pass on 3 threads, for copies of the model for 13 threads would have 2,600,000 numbers, "
-        "more than a tenth of the 10,000,000 entries in all passes"
+        "1,000,000 entries a pass on 3 threads, for copies of the model for 13 threads would have 5,200,000 numbers, "
+        "more than a fifth of the 10,000,000 entries in all passes"
     )
 
 
@@ -326,7 +326,7 @@ def test_auto_trains_long_sparse_rows_by_directions() -> None:
 def test_fewer_threads_are_what_trains() -> None:
     """The copies for eight threads would have too many numbers; it is the training of two, to the bit."""
     rng = np.random.default_rng(0)
-    X = sp.csr_matrix((np.ones(8000), rng.integers(0, 300, 8000), np.arange(0, 8001, 4)), shape=(2000, 300))
+    X = sp.csr_matrix((np.ones(8000), rng.integers(0, 600, 8000), np.arange(0, 8001, 4)), shape=(2000, 600))
     y = rng.integers(0, 2, 2000)
     found, wanted = (train(X, y, n_threads=n, n_passes=2, strategy="auto") for n in (8, 2))
     assert "on 2 threads, for copies of the model for 8 threads" in found.strategy
