@@ -4,8 +4,9 @@
 // error stays below half of the tolerance (a quarter, if they were too large before); above the tolerance they are
 // halved. Below a size at which a round is no longer worth it, one thread trains a stretch of rows alone before a round
 // is tried again: a short one at first, since errors fall fast in the first pass, then four times as long every time in
-// a row, up to eight passes, and a quarter of that after every error that is fine. Errors are measured (*checked*) in every round while the size changes, then ever more
-// seldom. Everything is counted in rows, nothing in seconds, so that every run decides the same.
+// a row, up to eight passes, and a quarter of that after every error that is fine. Errors are measured (*checked*) in
+// every round while the size changes, then ever more seldom. Everything is counted in rows, nothing in seconds, so that
+// every run decides the same.
 #pragma once
 
 #include <algorithm>
