@@ -278,7 +278,7 @@ private:
             count + (check_.pending ? 1 : 0),
             [&](std::int64_t task) {
                 if (task == count) {
-                    if (check_.in_turn && count < width_)  // the replica that has no block stays in step
+                    if (check_.in_turn && !plain_ && count < width_)  // the replica that has no block stays in step
                         pull(work, *merge_.replicas[static_cast<std::size_t>(count)], static_cast<int>(count));
                     return train_check(work, stopped);
                 }
