@@ -49,7 +49,7 @@ public:
             member.alone([&] { decide_next(work); });
             // what is looked at between phases changes within them alone, so that all threads go the same way
             while (at_ < order_.count() && !halted_) {
-                if (waiting_ && (alone_ || plain_ || (urgent_ && rows_done_ >= order_.count()))) flush(member, work);
+                if (waiting_ && (alone_ || plain_ || dares())) flush(member, work);
                 if (alone_)
                     run_alone(member, work, stopped);
                 else
@@ -92,7 +92,7 @@ private:
 
     template <class State>
     void archive(State& state, bool seated) {
-        state(rows_done_, estimates_, round_number_, norms_known_, chance_counts_, control_);
+        state(rows_done_, estimates_, round_number_, norms_known_, chance_counts_, proven_rows_, control_);
         if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
     }
 
@@ -383,8 +383,11 @@ private:
         }
     }
 
-    // Merges what waits: before rows that one thread trains, and, from the second pass on, before a round that may be
-    // undone. An undone round takes with it what waits, which after the first rows is more than a little.
+    // Blocks of the next round are larger than any that were fine: it may be undone, and take with it what waits. In
+    // the first pass that is little.
+    bool dares() const { return urgent_ && rows_done_ >= order_.count() && pieces_.front().rows > proven_rows_; }
+
+    // Merges what waits.
     void flush(Crew::Member& member, Workspace<Rows>& work) {
         member.alone([&] { merge_.begin_flush(cold_); });
         member.phase(
@@ -479,6 +482,7 @@ private:
         check_.pending = false;
         errors_ += std::isfinite(check_.error) ? check_.error : 1.0;
         ++checks_;
+        if (steering_error() <= control_.undone_above()) proven_rows_ = std::max(proven_rows_, check_.piece.rows);
         control_.steer(steering_error(), rows_done_);
     }
 
@@ -762,6 +766,7 @@ private:
     bool halted_ = false, alone_ = false;
     bool norms_known_ = true;  // of the model: before the first pass they are
     std::int64_t next_spectrum_ = 0, estimates_ = 0;
+    std::int64_t proven_rows_ = 0;  // of the largest blocks whose error let them be
 
     // the round under way
     std::vector<Piece> pieces_;
