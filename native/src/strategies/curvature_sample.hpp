@@ -338,7 +338,8 @@ private:
     static void fetch_start(const Workspace<Rows>& work, std::int64_t row) {
         if constexpr (Rows::sparse) __builtin_prefetch(work.rows.start.address(row));
         const Column& labels = work.spec.targets.labels;
-        __builtin_prefetch(static_cast<const char*>(labels.data) + row * bytes_of(labels.type));
+        if (labels.data != nullptr)
+            __builtin_prefetch(static_cast<const char*>(labels.data) + row * bytes_of(labels.type));
     }
 
     static void fetch(const Rows& rows, std::int64_t row) {
