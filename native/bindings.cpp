@@ -402,7 +402,8 @@ std::tuple<nb::object, nb::object, std::vector<double>, std::vector<double>> mer
 
 StrategySpec make_strategy(const std::string& kind, int threads, int cores, std::int64_t block_size,
                            std::int64_t batch_size, const std::string& combiner, int k, bool keep, int refine,
-                           double tolerance, bool renumber, int places, double frequent, std::int64_t sample) {
+                           double tolerance, bool renumber, int places, bool only_worth, double frequent,
+                           std::int64_t sample) {
     return {named<StrategyKind>("strategy", kind,
                                 {{"sequential", StrategyKind::sequential},
                                  {"hogwild", StrategyKind::hogwild},
@@ -432,6 +433,7 @@ StrategySpec make_strategy(const std::string& kind, int threads, int cores, std:
             tolerance,
             renumber,
             places,
+            only_worth,
             frequent,
             sample};
 }
@@ -475,13 +477,14 @@ NB_MODULE(_core, m) {
             "__init__",
             [](StrategySpec* self, const std::string& kind, int threads, int cores, std::int64_t block_size,
                std::int64_t batch_size, const std::string& combiner, int k, bool keep, int refine, double tolerance,
-               bool renumber, int places, double frequent, std::int64_t sample) {
-                new (self) StrategySpec(make_strategy(kind, threads, cores, block_size, batch_size, combiner, k, keep,
-                                                      refine, tolerance, renumber, places, frequent, sample));
+               bool renumber, int places, bool only_worth, double frequent, std::int64_t sample) {
+                new (self)
+                    StrategySpec(make_strategy(kind, threads, cores, block_size, batch_size, combiner, k, keep, refine,
+                                               tolerance, renumber, places, only_worth, frequent, sample));
             },
             nb::kw_only(), "kind"_a, "threads"_a = 1, "cores"_a = 1, "block_size"_a = 0, "batch_size"_a = 1,
             "combiner"_a = "sum", "k"_a = 0, "keep"_a = false, "refine"_a = 0, "tolerance"_a = 0.0,
-            "renumber"_a = false, "places"_a = 0, "frequent"_a = 0.0, "sample"_a = 0);
+            "renumber"_a = false, "places"_a = 0, "only_worth"_a = true, "frequent"_a = 0.0, "sample"_a = 0);
 
     nb::class_<PassSums>(m, "PassSums")
         .def_ro("rows", &PassSums::rows)

@@ -5,8 +5,17 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from symsgd import strategies
 
 settings.register_profile("same", derandomize=True)
 settings.register_profile("random", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.fixture
+def rounds_on_small_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the curvature combiner, also where one thread would be as fast."""
+    monkeypatch.setattr(strategies, "ONLY_WORTH", False)

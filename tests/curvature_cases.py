@@ -85,6 +85,7 @@ def oracle(
                 sweeps = 0 if refine == "auto" else refine
                 round_ = reference.curvature_round(learner, state, rows, H, sweeps=sweeps)
                 blocks, state = round_.blocks, round_.end
+                loss += round_.stale
             done += sum(map(len, rows))
             loss += sum(block.loss for block in blocks)
             if done >= next_sample and len(rows) > 1:

@@ -109,6 +109,7 @@ def prepared(case: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     return X, y, {"n_passes": PASSES, "schedule": schedules.Constant(0.1), **case}
 
 
+@pytest.mark.usefixtures("rounds_on_small_problems")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("every", [1, 2])
 def test_killed_and_resumed(case: dict[str, Any], every: int, tmp_path: Path) -> None:

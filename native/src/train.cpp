@@ -177,10 +177,19 @@ private:
                 lane.norm1 = lane.sizes;
             }
         }
+        penalty_at_start_.clear();
         for (Lane& lane : work_.model.lanes()) {
+            penalty_at_start_.push_back(penalty_of(lane));
             lane.loss = lane.objective = 0.0;
             lane.likelihood = 1.0;
         }
+    }
+
+    // Of a model whose norms have been measured.
+    double penalty_of(const Lane& lane) const {
+        const Rule& rule = work_.spec.rule;
+        return 0.5 * rule.penalty.l2 * lane.squares * lane.scale * lane.scale +
+               rule.penalty.l1 * lane.sizes * lane.scale + rule.intercept_pull * lane.intercept;
     }
 
     void read_sums(PassSums& sums) const {
@@ -190,14 +199,14 @@ private:
             const double loss = lane.loss / rows;
             double penalty = lane.objective / rows;
             // Lasso shrinks unseen weights lazily, and threads know no norms but their own: there the penalty is that
-            // of the model at the end of the pass
+            // of the model at the end of the pass, or halfway to it
             if (rule.penalty.kind == PenaltyKind::halves)
                 penalty = rule.penalty.l1 * lane.norm1;
             else if (!sequential() && rule.track_norms && !is_passive_aggressive(rule.schedule)) {
-                const double at_end = 0.5 * rule.penalty.l2 * lane.squares * lane.scale * lane.scale +
-                                      rule.penalty.l1 * lane.sizes * lane.scale + rule.intercept_pull * lane.intercept;
+                const double end = penalty_of(lane);
+                const double about = sums.halfway ? 0.5 * (penalty_at_start_[sums.loss.size()] + end) : end;
                 const double known = sums.followed > 0 ? lane.objective : 0.0;
-                penalty = (known + static_cast<double>(sums.rows - sums.followed) * at_end) / rows;
+                penalty = (known + static_cast<double>(sums.rows - sums.followed) * about) / rows;
             }
             sums.loss.push_back(loss);
             sums.objective.push_back(loss + penalty);
@@ -205,6 +214,7 @@ private:
     }
 
     Workspace<Rows> work_;
+    std::vector<double> penalty_at_start_;  // of the pass under way, by class
     ByFrequency<Rows> by_frequency_;
     std::optional<ReadAhead> ahead_;
     std::unique_ptr<Strategy<Rows>> strategy_;

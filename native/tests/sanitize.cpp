@@ -96,6 +96,7 @@ StrategySpec strategy(StrategyKind kind, int threads, CombinerKind combiner = Co
     spec.kind = kind;
     spec.threads = spec.cores = threads;
     spec.block_size = 7;
+    spec.only_worth = false;  // problems are small
     spec.batch_size = 3;
     spec.combiner = combiner;
     spec.k = k;

@@ -24,6 +24,7 @@ LEAST_WORK = 50_000_000  # entries in all passes, about a tenth of a second on o
 PASSES_TO_EXPECT = 10  # where a tolerance may end the training
 COPIES_SHARE = 0.2  # of the entries in all passes, as many numbers as the copies of a model may have
 MOST_PLACES = 4096  # features, the most frequent ones, that the directions of Curvature may have
+ONLY_WORTH = True  # Curvature with block_size="auto": no rounds where one thread is as fast, but in tests
 # A copy of the indices with frequent features in front costs about a pass, and pays where merges would be long.
 RENUMBER_FROM = 16_384  # features
 RENUMBER_PASSES = 3
@@ -295,6 +296,7 @@ def _native_curvature(kind: str, combiner: Curvature, block_size: int | str, wor
         "tolerance": combiner.tolerance,
         "renumber": kind == "curvature" and pays and fits and work.n_threads > 1 and not work.mapped,
         "places": MOST_PLACES,
+        "only_worth": ONLY_WORTH,
     }
 
 

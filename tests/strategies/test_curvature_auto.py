@@ -131,7 +131,51 @@ def test_directions_come_nearer() -> None:
     assert distances[0] > distances[-1] > 0.0
 
 
+def test_no_rounds_where_one_thread_is_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2,000 rows of ten features are a tenth of a millisecond's work, of which no four rounds are to be had."""
+    monkeypatch.setattr(strategies, "ONLY_WORTH", True)
+    X, y = easy(2000)
+    wanted = sequential(X, y, **EASY)
+    for n_threads in (2, 16):
+        result = trained(X, y, curved(), n_threads, **EASY)
+        assert [record.rows_alone for record in result.passes] == [2000] * len(result.passes)
+        np.testing.assert_array_equal(result.coef, wanted.coef)
+        assert sum(record.merges for record in trained(X, y, curved(100), n_threads, **EASY).passes) > 0
+    X, y = easy(80_000)
+    assert sum(record.merges for record in trained(X, y, curved(), 4, **EASY).passes) > 0
+
+
 # What is said of a pass
+
+
+def test_losses_are_those_of_the_sequential_run() -> None:
+    """Blocks see more of it, as they lack what the blocks before have learned: 1.7 % here in the first pass."""
+    rng = np.random.default_rng(0)
+    n, features, entries = 20_000, 3000, 30
+    common = np.minimum(5 * rng.pareto(1.0, (n, entries)), features - 1).astype(np.int64)
+    X = sp.csr_matrix((np.full(common.size, entries**-0.5), common.ravel(), np.arange(n + 1) * entries))
+    X.sum_duplicates()
+    y = X @ rng.standard_normal(X.shape[1]) + 0.5 * rng.standard_normal(n) > 0
+    case: dict[str, Any] = {"loss": "log_loss", "schedule": schedules.Constant(0.03), "penalty": penalties.L2(1e-4)}
+    case |= {"n_passes": 4, "shuffle": True, "seed": 0}
+    wanted = [record.loss for record in sequential(X, y, **case).passes]
+    found = [record.loss for record in trained(X, y, curved(256), 4, **case).passes]
+    off_by = np.abs(np.array(found) / wanted - 1.0)
+    assert np.all(off_by < [0.01, 0.002, 0.001, 0.001])
+
+
+@pytest.mark.parametrize(
+    "schedule", [schedules.Constant(0.01), schedules.InvScaling(0.2, power=0.5), schedules.Adaptive(0.01)]
+)
+def test_a_tolerance_stops_where_that_of_the_sequential_run_does(schedule: Any) -> None:
+    X, y = easy()
+    case = EASY | {"schedule": schedule, "penalty": penalties.L2(1e-3), "tol": 1e-4, "n_passes": 80}
+    wanted = sequential(X, y, **case)
+    assert 5 < wanted.n_passes < 80
+    for n_threads in (2, 8):
+        result = trained(X, y, curved(128), n_threads, **case)
+        assert result.n_passes == wanted.n_passes
+        assert result.passes[-1].merges > 0
 
 
 def assert_told(result: Result, n_threads: int) -> None:

@@ -102,8 +102,8 @@ struct CurvatureKernels {
     void (*multiply_rows)(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out);
     void (*add_products)(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out);
     void (*multiply_sample)(const SampleView<V>& sample, int inner, bool back, V* q, V* t);
-    void (*chain_weights)(const V* const* ends, const V* scales, const V* keeps, const V* befores, int count,
-                          const V* w, const V* factors, std::int64_t begin, std::int64_t end, V* out);
+    double (*chain_weights)(const V* const* ends, const V* scales, const V* keeps, const V* befores, int count,
+                            const V* w, const V* factors, std::int64_t begin, std::int64_t end, V* out);
     void (*chain_directions)(const V* q, std::int64_t room, int inner, std::int64_t places, const V* b, int count,
                              int column, const V* keeps, const V* factors, V* out);
     void (*take_movement)(V* w, V* before, const V* moved, std::int64_t count, V kept, V by);

@@ -57,6 +57,7 @@ struct StrategySpec {
     double tolerance = 0.01;     // curvature: of the measured error, which steers the size of the blocks
     bool renumber = false;       // curvature: a copy of the rows' indices with the frequent features in front
     int places = 4096;           // curvature: features, the most frequent ones, that its directions may have
+    bool only_worth = true;      // curvature, block_size 0: no rounds where one thread is as fast
     double frequent = 0.1;       // asynchronous: the share of rows that makes a feature frequent
     std::int64_t sample = 1000;  // and the rows it is estimated from
 };
@@ -89,6 +90,7 @@ struct PassSums {
     double error = -1.0;        // mean of what was measured; below 0: nothing was
     std::int64_t alone = 0;     // rows trained one after the other
     std::int64_t followed = 0;  // of which the lanes have the penalty at every step
+    bool halfway = false;       // of the others it is that between the start and the end of the pass, not at the end
     std::int64_t caught = 0;    // merges that were not accepted
 };
 

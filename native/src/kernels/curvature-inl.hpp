@@ -126,24 +126,35 @@ void multiply_sample(const SampleView<V>& sample, int inner, bool back, V* q, V*
 }
 
 // The chain of single weights in a round of `count` blocks, v ← keep_p × factor × v + (scale_p × end_p − before_p × w),
-// block by block, where before_p × w is where block p would have ended without its rows; out = v at the end.
+// block by block, where before_p × w is where block p would have ended without its rows; out = v at the end. Returns
+// the sum of the products of what blocks have moved by with v before them.
 template <class V>
-void chain_weights(const V* const* ends, const V* scales, const V* keeps, const V* befores, int count, const V* w,
-                   const V* factors, std::int64_t begin, std::int64_t end, V* out) {
+double chain_weights(const V* const* ends, const V* scales, const V* keeps, const V* befores, int count, const V* w,
+                     const V* factors, std::int64_t begin, std::int64_t end, V* out) {
     constexpr int lanes = vector_lanes<V>;
     std::int64_t i = begin;
+    Vector<V, lanes> crossed{};
     for (; i + lanes <= end; i += lanes) {
         const auto from = load<V, lanes>(w + i), factor = load<V, lanes>(factors + i);
         Vector<V, lanes> v{};
-        for (int p = 0; p < count; ++p)
-            v = v * (factor * keeps[p]) + (load<V, lanes>(ends[p] + i) * scales[p] - from * befores[p]);
+        for (int p = 0; p < count; ++p) {
+            const auto moved = load<V, lanes>(ends[p] + i) * scales[p] - from * befores[p];
+            crossed += moved * v;
+            v = v * (factor * keeps[p]) + moved;
+        }
         store<V, lanes>(out + (i - begin), v);
     }
+    V rest{};
     for (; i < end; ++i) {
         V v{};
-        for (int p = 0; p < count; ++p) v = v * (factors[i] * keeps[p]) + (ends[p][i] * scales[p] - w[i] * befores[p]);
+        for (int p = 0; p < count; ++p) {
+            const V moved = ends[p][i] * scales[p] - w[i] * befores[p];
+            rest += moved * v;
+            v = v * (factors[i] * keeps[p]) + moved;
+        }
         out[i - begin] = v;
     }
+    return static_cast<double>(sum<V, lanes>(crossed) + rest);
 }
 
 // What directions add to that chain, for `places` features, up to a multiple of 16. Feature i has q[j × room + i] of

@@ -20,9 +20,9 @@ public:
     static constexpr int fewest_between = 4;  // rounds from one check to the next
 
     // `fixed` rows a block, or 0 to follow the error; `least` is the smallest block that is worth a round, `most` the
-    // largest that leaves a few rounds in a pass; `stretch` is the number of rows worth training alone before
-    // rounds begin again, for which every replica has to be made anew, and `blocks` that in blocks: the larger counts;
-    // `rows` are those of a pass.
+    // largest that leaves a few rounds in a pass (with a `least` above it there are no rounds); `stretch` is the number
+    // of rows worth training alone before rounds begin again, for which every replica has to be made anew, and `blocks`
+    // that in blocks: the larger counts; `rows` are those of a pass.
     void begin(std::int64_t fixed, std::int64_t least, std::int64_t most, std::int64_t stretch, std::int64_t blocks,
                double tolerance, std::int64_t rows) {
         least_stretch_ = stretch;
@@ -43,7 +43,7 @@ public:
 
     // The rows of a block in a round of `blocks`, of `left` rows to come; 0 if one thread is to go on alone.
     std::int64_t block(std::int64_t rows_done, std::int64_t left, std::int64_t blocks) const {
-        if (rows_done < alone_until_ || left <= 1) return 0;
+        if (!worth_rounds() || rows_done < alone_until_ || left <= 1) return 0;
         // what is left at the end of a pass is shared by all, if there is enough of it to share
         const std::int64_t share = (left + blocks - 1) / blocks;
         if (share >= rows_) return left > rows_ ? rows_ : 0;
@@ -51,7 +51,9 @@ public:
         return 2 * share > std::min(least_, rows_) && share > 1 ? share : 0;
     }
 
-    std::int64_t alone(std::int64_t rows_done) const { return std::max(alone_until_ - rows_done, rows_); }
+    std::int64_t alone(std::int64_t rows_done) const {
+        return worth_rounds() ? std::max(alone_until_ - rows_done, rows_) : none;
+    }
     // Errors count for less from now on.
     void try_again(std::int64_t rows_done) {
         alone_until_ = std::min(alone_until_, rows_done);
@@ -83,7 +85,7 @@ public:
         ++strikes_;
         const bool can_shrink = rows_ / 2 >= least_;
         between_ = fewest_between;
-        if (strikes_ < (can_shrink ? 2 : 4) && error <= undone_above()) return;
+        if (strikes_ < 2 && error <= undone_above()) return;
         strikes_ = 0;
         check_next();
         if (can_shrink) {
@@ -109,6 +111,8 @@ public:
     }
 
 private:
+    bool worth_rounds() const { return !adapts_ || least_ <= most_; }
+
     void grow(double error) {
         strikes_ = 0;
         stretch_ /= 4;

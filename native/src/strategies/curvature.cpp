@@ -67,6 +67,7 @@ public:
         sums.alone = alone_rows_;
         sums.followed = work.spec.rule.track_norms ? alone_rows_ : 0;
         sums.caught = caught_;
+        sums.halfway = work.pass > 0;  // most of a first pass is near its end
         work.model.set_t(t_ + static_cast<double>(at_));
     }
 
@@ -394,9 +395,18 @@ private:
             merge_.slices, [&](std::int64_t slice) { merge_.finish(work, slice, before_.data(), nullptr); },
             [&] {
                 nothing_waits(work);
+                correct_losses(work);
                 in_step_ = false;
                 if (!halted_ && at_ < order_.count()) decide_next(work);
             });
+    }
+
+    // Blocks have seen predictions that lacked what the blocks before them have learned. What is stopped by the loss,
+    // or takes smaller steps by it, should do so when the sequential run would.
+    void correct_losses(Workspace<Rows>& work) {
+        if (l1_) return;  // a movement is not the gradients' alone
+        for (int c = 0; c < work.model.classes(); ++c)
+            work.model.lanes()[static_cast<std::size_t>(c)].loss += merge_.stale_loss(c);
     }
 
     void nothing_waits(const Workspace<Rows>& work) {
@@ -472,17 +482,25 @@ private:
 
     // The error by which blocks are steered. Where chance moves predictions by much, two seeds of the sequential run
     // are far apart: an error that is a small share of that is one that nobody can see. Where gradients jump, and in
-    // the first pass, whose large steps leave behind what later ones do not take back, it is not so.
+    // the first pass, whose large steps leave behind what later ones do not take back, it is not so. Less still where
+    // steps become smaller from pass to pass.
     double steering_error() const {
+        if (rows_done_ < order_.count() && depends_on_time(rule_.schedule)) return 2.0 * check_.error;
         const double pairs = 0.5 * static_cast<double>(check_.blocks);
         return chance_counts_ ? check_.error / std::max(1.0, seen_beside_noise / pairs * check_.noise) : check_.error;
+    }
+
+    // Where gradients jump, a small difference is soon a large one: no round is worth more than the tolerance.
+    bool to_be_undone() const {
+        const double most = control_.undone_above();
+        return !(steering_error() <= (control_.adapts() && rule_.soft_curvature ? 0.5 * most : most));
     }
 
     void judge_check() {
         check_.pending = false;
         errors_ += std::isfinite(check_.error) ? check_.error : 1.0;
         ++checks_;
-        if (steering_error() <= control_.undone_above()) proven_rows_ = std::max(proven_rows_, check_.piece.rows);
+        if (!to_be_undone()) proven_rows_ = std::max(proven_rows_, check_.piece.rows);
         control_.steer(steering_error(), rows_done_);
     }
 
@@ -499,7 +517,7 @@ private:
                 if (halted_) return end_round(work);
                 sum_up_check();
                 judge_check();
-                if (steering_error() <= control_.undone_above()) return end_round(work);
+                if (!to_be_undone()) return end_round(work);
                 restore(work, reach_ == work.rows.features);
                 ++caught_;
                 const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
@@ -621,6 +639,7 @@ private:
         for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
             for (std::size_t p = 0; p < pieces_.size(); ++p)
                 work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
+        if (!refining_) correct_losses(work);
         norms_known_ = false;
         round_rows_ = rows;
         round_merges_ = static_cast<std::int64_t>(pieces_.size());
@@ -728,10 +747,11 @@ private:
         const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (4 * width_));
         // merges are less exact with L1 than their checks say: there they are tried again less soon
         const RoundCosts round = costs(work);
-        const std::int64_t least = round.least_block(most, [&](std::int64_t rows) {
+        std::int64_t least = round.least_block(most, [&](std::int64_t rows) {
             merge_.levels.follow(rows * width_);
             return merge_.levels.mean_due();
         });
+        if (!strategy.only_worth) least = std::min(least, most);
         control_.begin(strategy.block_size, least, most, round.least_stretch(l1_ ? 20.0 : 2.5), l1_ ? 32 : 8,
                        strategy.tolerance, order_.count());
     }

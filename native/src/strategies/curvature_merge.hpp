@@ -109,6 +109,10 @@ public:
         begin_ = 0;
         cold_ = cold;
         planned_ = decays_ = decays();
+        const auto later = std::accumulate(round_.rows.begin() + 1, round_.rows.end(), 0.0) /
+                           std::max(1.0, static_cast<double>(round_.count - 1));
+        rows_per_step_.clear();
+        for (const double steps : round_.steps) rows_per_step_.push_back(steps > 0.0 ? later / steps : 0.0);
         for (std::size_t c = 0; c < round_.steps.size(); ++c)
             if (!(std::abs(round_.steps[c] - factor_steps_[c]) <= 0.02 * factor_steps_[c])) stale_ = true;
         if (stale_) factor_steps_ = round_.steps;
@@ -131,6 +135,7 @@ public:
         round_.reach = features_;
         decays_.assign(static_cast<std::size_t>(classes_), 1.0);
         begin_ = cold_ = std::max(cold, merged_reach_);
+        clear_crossed();
     }
 
     // What the last merge has changed, from one array of weights to another, beginning with a share of them.
@@ -207,8 +212,10 @@ public:
         }
         merged_reach_ = round_.reach;
         merged_cold_ = std::min(cold_, round_.reach);
+        clear_crossed();
         for (auto& changed : changed_) changed.store(0, std::memory_order_relaxed);
         for (int c = 0; c < classes_; ++c) {
+            if (!round_.refined) along_[static_cast<std::size_t>(c)] = -intercepts_crossed(work, c);
             const int n = spectrum(c).columns();
             const std::vector<V>& own = projected_[static_cast<std::size_t>(c)];
             std::vector<V>& products = products_[static_cast<std::size_t>(c)];
@@ -219,7 +226,7 @@ public:
                 const bool counts = j < spectrum(c).rank();
                 const double sharp =
                     counts ? std::exp(-round_.steps[static_cast<std::size_t>(c)] * spectrum(c).lambda(j)) : 1.0;
-                double u = 0.0, last = 0.0, averaged = 0.0;
+                double u = 0.0, last = 0.0, averaged = 0.0, added_up = 0.0, along = 0.0;
                 const auto product = [&](int column) -> V& {
                     return products[static_cast<std::size_t>(column * n + j)];
                 };
@@ -231,11 +238,15 @@ public:
                     if (round_.refined) product(2 * round_.count + p) = started;
                     started = static_cast<V>(u);
                     product(p) = own[static_cast<std::size_t>(p * n + j)];
-                    u = static_cast<double>(product(p)) + keep(p, c) * sharp * before;
+                    const auto moved = static_cast<double>(product(p));
+                    along += moved * (added_up - 0.5 * (1.0 + sharp) * u) + 0.25 * (1.0 - sharp * sharp) * u * u;
+                    added_up = keep(p, c) * added_up + moved;
+                    u = moved + keep(p, c) * sharp * before;
                     if (round_.refined) product(round_.count + p) = static_cast<V>(u);
                 }
                 if (averages()) product(columns() - 1) = static_cast<V>(averaged);
                 if (round_.refined) continue;
+                along_[static_cast<std::size_t>(c)] += along;
                 product(round_.count) = static_cast<V>(u);
                 product(round_.count + 1) = static_cast<V>(last);
             }
@@ -247,9 +258,10 @@ public:
     // says that the last block should have started, as far as nothing of it has waited.
     void finish(Workspace<Rows>& work, std::int64_t slice, V* before, Model<V>* checked) {
         const auto [begin, end] = bounds(slice);
+        double* const crossed = crossed_.data() + slice * classes_;
         const std::int64_t cold = std::clamp(cold_, begin, end);
         if (checked != nullptr) aim(work, begin, cold, *checked);
-        finish_stretch(work, begin, cold, before);
+        finish_stretch(work, begin, cold, before, crossed);
         // of what is rare most is as it was, in every replica
         for (std::int64_t i = cold; i < end;) {
             const std::int64_t from = i;
@@ -257,13 +269,27 @@ public:
                 changed_[static_cast<std::size_t>(i / page)].store(1, std::memory_order_relaxed);
                 i = std::min(end, page_end(i));
             }
-            finish_stretch(work, from, i, before);
+            finish_stretch(work, from, i, before, crossed);
             if (i == end) break;
             const std::int64_t next = std::min(end, page_end(i));
             const V* weights = work.model.view().weights;
             std::copy(weights + i * stride_, weights + next * stride_, before + i * stride_);
             i = next;
         }
+    }
+
+    // What the losses of the blocks of the last merge would sum up to more, had each of them started from where the one
+    // before it has ended: less than nothing, mostly. To first order a start that is off by d changes them by
+    // Σ g x·d = −s·d / step size, s being what the block has moved by, with d as it is. In a direction of Q gradient
+    // and d fade alike while the block runs, by e^{−ζ} in the end, ζ = aλ, and the second order is known too:
+    //
+    //     rows × [φ(2ζ) / φ(ζ) × −s d / a + φ(2ζ) λ d² / 2],     φ(ζ) = (1 − e^{−ζ}) / ζ
+    double stale_loss(int c) const {
+        double crossed = 0.0;
+        for (std::int64_t slice = 0; slice < slices; ++slice)
+            crossed += crossed_[static_cast<std::size_t>(slice * classes_ + c)];
+        const auto lane = static_cast<std::size_t>(c);
+        return (along_[lane] - crossed) * rows_per_step_[lane];
     }
 
     double merged_scale(const Workspace<Rows>& work, int c) const {
@@ -429,7 +455,7 @@ private:
         const ModelView<V> to = checked.view();
         for (int c = 0; c < classes_; ++c) {
             const V* weights = work.model.view().weights + c;
-            const std::vector<V>& moved = movement(work, c, begin, end, round_.count - 1, round_.count + 1);
+            const std::vector<V>& moved = movement(work, c, begin, end, round_.count - 1, round_.count + 1, nullptr);
             const V inverse = static_cast<V>(1.0 / to.lanes[c].scale),
                     kept = static_cast<V>(untouched(work, round_.count - 2, c) / to.lanes[c].scale);
             for (std::int64_t i = begin; i < end; ++i)
@@ -438,13 +464,13 @@ private:
         }
     }
 
-    void finish_stretch(Workspace<Rows>& work, std::int64_t begin, std::int64_t end, V* before) {
+    void finish_stretch(Workspace<Rows>& work, std::int64_t begin, std::int64_t end, V* before, double* crossed) {
         if (begin == end) return;
         for (int c = 0; c < classes_; ++c) {
             V* weights = work.model.view().weights + c;
             const double all = untouched(work, round_.count - 1, c), fresh = merged_scale(work, c);
             if (averages()) average_stretch(work, c, begin, end);
-            const std::vector<V>& moved = movement(work, c, begin, end, round_.count, round_.count);
+            const std::vector<V>& moved = movement(work, c, begin, end, round_.count, round_.count, crossed + c);
             const V kept = static_cast<V>(all / fresh), inverse = static_cast<V>(1.0 / fresh);
             if (stride_ == 1) {
                 work.kernels.template of_curvature<V>().take_movement(weights + begin, before + begin, moved.data(),
@@ -585,6 +611,21 @@ private:
                root_;
     }
 
+    double intercepts_crossed(const Workspace<Rows>& work, int c) const {
+        double crossed = 0.0, d = 0.0;
+        for (int p = 0; p < round_.count; ++p) {
+            const double moved = intercept_moved(work, p, c);
+            crossed += moved * d;
+            d = keep(p, c) * d + moved;
+        }
+        return crossed;
+    }
+
+    void clear_crossed() {
+        crossed_.assign(static_cast<std::size_t>(slices * classes_), 0.0);
+        along_.assign(static_cast<std::size_t>(classes_), 0.0);
+    }
+
     double factor(int c, std::int64_t feature, double rounds) const {
         const double rest = spectra_[static_cast<std::size_t>(c)].rest(feature);
         return rest > 0.0 ? std::exp(-factor_steps_[static_cast<std::size_t>(c)] * rounds * rest) : 1.0;
@@ -608,14 +649,15 @@ private:
     // the chain so far is in a column of the products.
     // It is this thread's until it asks for another.
     const std::vector<V>& movement(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks,
-                                   int column) {
+                                   int column, double* crossed) {
         const std::int64_t cold = std::clamp(cold_, begin, end);
         Room& room = own_room();
         std::vector<V>& v = room.moved;
         v.resize(static_cast<std::size_t>(end - begin));
-        chain_weights(work, c, begin, cold, blocks, v.data());
+        const double frequent = chain_weights(work, c, begin, cold, blocks, v.data());
         // a replica without a block in this round may have moved what has waited
-        chain_weights(work, c, cold, end, static_cast<int>(width_), v.data() + (cold - begin));
+        const double rare = chain_weights(work, c, cold, end, static_cast<int>(width_), v.data() + (cold - begin));
+        if (crossed != nullptr) *crossed += frequent + rare;
         // directions of Q are followed by u, not by the diagonal
         const auto [first, last] = places_between(begin, end);
         if (first == last || blocks == 0) return v;
@@ -635,9 +677,9 @@ private:
         return v;
     }
 
-    // d of single weights, as if Q were not there.
-    void chain_weights(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks, V* out) {
-        if (begin == end) return;
+    // d of single weights, as if Q were not there. Returns Σ s_p·d_{p−1}.
+    double chain_weights(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, int blocks, V* out) {
+        if (begin == end) return 0.0;
         const V* weights = work.model.view().weights;
         Room& room = own_room();
         room.ends.clear();
@@ -655,19 +697,21 @@ private:
         }
         const V* factors = factors_.data() + c;
         if (stride_ == 1) {
-            work.kernels.template of_curvature<V>().chain_weights(room.ends.data(), room.scales.data(),
-                                                                  room.keeps.data(), room.befores.data(), blocks,
-                                                                  weights, factors, begin, end, out);
-            return;
+            return work.kernels.template of_curvature<V>().chain_weights(room.ends.data(), room.scales.data(),
+                                                                         room.keeps.data(), room.befores.data(), blocks,
+                                                                         weights, factors, begin, end, out);
         }
         std::fill_n(out, end - begin, V{});
+        double crossed = 0.0;
         for (std::size_t p = 0; p < room.ends.size(); ++p) {
             for (std::int64_t i = begin; i < end; ++i) {
                 const std::int64_t at = i * stride_ + c;
-                out[i - begin] = out[i - begin] * (factors[i * classes_] * room.keeps[p]) +
-                                 (room.ends[p][at] * room.scales[p] - weights[at] * room.befores[p]);
+                const V moved = room.ends[p][at] * room.scales[p] - weights[at] * room.befores[p];
+                crossed += static_cast<double>(moved * out[i - begin]);
+                out[i - begin] = out[i - begin] * (factors[i * classes_] * room.keeps[p]) + moved;
             }
         }
+        return crossed;
     }
 
     // What a thread needs for a slice: made anew for each, it would take as long as what is done with it.
@@ -738,8 +782,10 @@ private:
     std::vector<double> factor_steps_;
     bool stale_ = true;
     std::vector<std::vector<V>> projected_, products_, old_u_;  // by class, numbers of a column together
-    Array<std::uint8_t> cut_;       // L1: weights that the last block to touch them has left at 0
-    std::vector<Array<V>> starts_;  // by block: where it started, in a round with sweeps
+    std::vector<double> rows_per_step_;                         // by class, of a block
+    std::vector<double> crossed_, along_;  // see stale_loss: by slice and class, and of the directions by class
+    Array<std::uint8_t> cut_;              // L1: weights that the last block to touch them has left at 0
+    std::vector<Array<V>> starts_;         // by block: where it started, in a round with sweeps
 };
 
 }  // namespace symsgd
