@@ -7,6 +7,10 @@
 // a row, up to eight passes, and a quarter of that after every error that is fine. Errors are measured (*checked*) in
 // every round while the size changes, then ever more seldom. Everything is counted in rows, nothing in seconds, so that
 // every run decides the same.
+//
+// Errors do not grow with blocks for ever. Where steps are long a model forgets, within some thousands of rows, where
+// it came from, and of blocks longer than that less is wrong than of those that are about as long. So in rounds of two
+// blocks, which no merge makes unstable, *long* blocks are tried once, each a half of what is left of the pass.
 #pragma once
 
 #include <algorithm>
@@ -44,6 +48,7 @@ public:
     // The rows of a block in a round of `blocks`, of `left` rows to come; 0 if one thread is to go on alone.
     std::int64_t block(std::int64_t rows_done, std::int64_t left, std::int64_t blocks) const {
         if (!worth_rounds() || rows_done < alone_until_ || left <= 1) return 0;
+        if (long_ && left > blocks * rows_) return (left + blocks - 1) / blocks;
         // what is left at the end of a pass is shared by all, if there is enough of it to share
         const std::int64_t share = (left + blocks - 1) / blocks;
         if (share >= rows_) return left > rows_ ? rows_ : 0;
@@ -75,6 +80,15 @@ public:
     double undone_above() const { return adapts_ ? 2.0 * tolerance_ : std::max(tolerance_, hopeless); }
     void end_round() { ++since_; }
 
+    // Blocks of half a pass from the next round on, for as long as their errors let them be. Once in a training, and in
+    // passes of so many rows that they are much longer than blocks are now.
+    void try_long(std::int64_t rows) {
+        if (!adapts_ || long_tried_ || !worth_rounds() || rows < many_blocks * rows_) return;
+        long_ = long_tried_ = true;
+        check_next();
+    }
+    bool are_long() const { return long_; }
+
     void steer(double error, std::int64_t rows_done) {
         since_ = 0;
         const bool fine = error <= tolerance_;
@@ -98,8 +112,19 @@ public:
         }
     }
 
+    // The same of long blocks, of whose rounds there are few: they go on, or are not tried again.
+    void steer_long(bool fine) {
+        since_ = 0;
+        long_ = fine;
+        if (fine)
+            between_ = std::clamp(2 * between_, fewest_between_long, most_between);
+        else
+            check_next();
+    }
+
     // A merge has done harm: its rows, up to this one, are trained alone, and blocks are halved where that may be.
     void harmed(std::int64_t until) {
+        long_ = false;
         train_alone_until(until);
         check_next();
         if (adapts_ && rows_ / 2 >= least_) rows_ /= 2;
@@ -107,7 +132,7 @@ public:
 
     template <class State>
     void archive(State& state) {
-        state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_);
+        state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_, long_, long_tried_);
     }
 
 private:
@@ -125,6 +150,8 @@ private:
     }
 
     static constexpr std::int64_t first = 32, most_at_first = 16384;
+    static constexpr std::int64_t many_blocks = 32;  // of a pass
+    static constexpr int fewest_between_long = 16;   // checks take a quarter of the time of two passes
     static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
     static constexpr int most_between = 64;
     static constexpr double hopeless = 0.5;
@@ -136,6 +163,7 @@ private:
     std::int64_t too_large_ = none;  // blocks of so many rows had too large an error
     int strikes_ = 0;                // checks in a row with too large an error
     int since_ = 0, between_ = fewest_between;
+    bool long_ = false, long_tried_ = false;
 };
 
 }  // namespace symsgd

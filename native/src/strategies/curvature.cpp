@@ -29,6 +29,7 @@ constexpr double small_scale = 2e-3;    // a model's scale is made 1 again from 
 constexpr std::int64_t few_blocks = 4;  // of a round, of which a check knows the error well
 constexpr double seen_beside_noise = 8.0;  // tolerances that an error may be of the noise, with two blocks
 constexpr double most_noise = 0.5;         // that counts
+constexpr double most_memory = 1.0 / 3.0;  // of long blocks
 constexpr double strong_decay = 0.5;       // what is left of a weight after a round that no merge can wait for
 
 template <class Rows>
@@ -93,7 +94,7 @@ private:
 
     template <class State>
     void archive(State& state, bool seated) {
-        state(rows_done_, estimates_, round_number_, norms_known_, chance_counts_, proven_rows_, control_);
+        state(rows_done_, estimates_, round_number_, norms_known_, chance_counts_, chance_led_, proven_rows_, control_);
         if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
     }
 
@@ -152,7 +153,7 @@ private:
         fresh_ = round.fresh_scale;
         refining_ = round.refined;
         checking_ = watches_ && pieces_.size() > 1 && !check_.pending && control_.check_due();
-        urgent_ = checking_ && control_.unproven();
+        urgent_ = checking_ && (control_.unproven() || control_.are_long());
         reach_ = round.reach;
         merge_.begin_round(std::move(round), cold_);
     }
@@ -243,7 +244,10 @@ private:
         if (halted_ || harmed_) return;
         if (l1_) settle_l1(member, work);
         if (refining_) return refine(member, work, stopped);
-        if (checking_ && chance_counts_) measure_noise(member, work);
+        if (checking_ && chance_counts_) {
+            measure_noise(member, work);
+            if (!control_.are_long()) measure_crowding(member, work);
+        }
         const bool urgent = urgent_;  // the end of a round plans the next
         member.phase(
             merge_.slices,
@@ -424,7 +428,8 @@ private:
         bool pending = false;
         bool in_turn = false;  // instead of a block of the round under way
         double error = 0.0;
-        double noise = 0.0;  // of the round, a share of the spread of predictions as the error is
+        double noise = 0.0;   // of the round, a share of the spread of predictions as the error is
+        double memory = 0.0;  // of long blocks
     };
 
     // The weights are in place already.
@@ -480,6 +485,21 @@ private:
             });
     }
 
+    // By rows of the pass that are not of this round, others each time.
+    void measure_crowding(Crew::Member& member, Workspace<Rows>& work) {
+        const int last = static_cast<int>(pieces_.size()) - 1;
+        member.alone([&] {
+            const std::int64_t end = pieces_.back().begin + pieces_.back().rows, others = order_.count() - (end - at_);
+            const auto wanted = static_cast<std::int64_t>(error_.probe().size());
+            others_.clear();
+            for (std::int64_t i = 0; i < std::min(wanted, others); ++i) {
+                const std::int64_t place = i * others / wanted;
+                others_.push_back(*order_.at(place < at_ ? place : place + (end - at_)));
+            }
+        });
+        if (!others_.empty()) merge_.measure_crowding(member, work, others_, last, last - 1);
+    }
+
     // The error by which blocks are steered. Where chance moves predictions by much, two seeds of the sequential run
     // are far apart: an error that is a small share of that is one that nobody can see. Where gradients jump, and in
     // the first pass, whose large steps leave behind what later ones do not take back, it is not so. Less still where
@@ -501,7 +521,10 @@ private:
         errors_ += std::isfinite(check_.error) ? check_.error : 1.0;
         ++checks_;
         if (!to_be_undone()) proven_rows_ = std::max(proven_rows_, check_.piece.rows);
+        if (control_.are_long()) return control_.steer_long(!to_be_undone() && check_.memory <= most_memory);
         control_.steer(steering_error(), rows_done_);
+        const bool leads = chance_counts_ && check_.blocks == 2 && seen_beside_noise * check_.noise >= 1.0;
+        chance_led_ = leads ? chance_led_ + 1 : 0;
     }
 
     // Blocks of a new size: the round counts only once its check has shown that they will do.
@@ -516,17 +539,76 @@ private:
                 halted_ = stop_;
                 if (halted_) return end_round(work);
                 sum_up_check();
-                judge_check();
-                if (!to_be_undone()) return end_round(work);
-                restore(work, reach_ == work.rows.features);
-                ++caught_;
-                const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
-                if (!control_.adapts())
-                    control_.train_alone_until(rows_done_ + BlockControl::fewest_between * rows);
-                else if (control_.rows() >= check_.piece.rows)  // smaller blocks than these are not worth a round
-                    control_.train_alone_until(rows_done_ + rows);
-                decide_next(work);
             });
+        if (halted_) return;
+        if (control_.are_long()) measure_memory(member, work);
+        member.alone([&] { judge_check(); });
+        if (check_is_sequential())
+            return member.phase(
+                merge_.slices, [&](std::int64_t slice) { take_checked(work, slice); },
+                [&] {
+                    for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
+                        work.model.lanes()[c].intercept = check_.model->lanes()[c].intercept;
+                    end_round(work);
+                });
+        member.alone([&] {
+            if (!to_be_undone()) return end_round(work);
+            restore(work, reach_ == work.rows.features);
+            ++caught_;
+            const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
+            if (!control_.adapts())
+                control_.train_alone_until(rows_done_ + BlockControl::fewest_between * rows);
+            else if (control_.rows() >= check_.piece.rows)  // smaller blocks than these are not worth a round
+                control_.train_alone_until(rows_done_ + rows);
+            decide_next(work);
+        });
+    }
+
+    // What is left, at the end of the second of two blocks, of what the first has moved predictions by. A model that
+    // remembers remembers errors, too.
+    void measure_memory(Crew::Member& member, Workspace<Rows>& work) {
+        Model<V>&first = *merge_.replicas[0], &second = *merge_.replicas[1];
+        measure_change(member, work, before_.data(), before_lanes_, first.view(),
+                       [&](double moved) { check_.memory = moved; });
+        measure_change(member, work, second.view().weights, second.lanes(), check_.model->view(),
+                       [&](double left) { check_.memory = check_.memory > 0.0 ? left / check_.memory : 1.0; });
+    }
+
+    // How far the predictions of a model are from those of other weights, by the features that a check compares.
+    template <class After>
+    void measure_change(Crew::Member& member, Workspace<Rows>& work, const V* from, const std::vector<Lane>& lanes,
+                        const ModelView<V>& to, After&& after) {
+        member.phase(
+            error_.parts,
+            [&](std::int64_t part) {
+                error_.compare(
+                    work.rows, work.model.view(), check_.reach, part,
+                    [&](int c) {
+                        return [&, by = to.lanes[c].scale,
+                                from_by = lanes[static_cast<std::size_t>(c)].scale](std::int64_t at) {
+                            return static_cast<double>(to.weights[at]) * by - static_cast<double>(from[at]) * from_by;
+                        };
+                    },
+                    [&](int c) { return to.lanes[c].intercept - lanes[static_cast<std::size_t>(c)].intercept; });
+            },
+            [&] { after(error_.compared()); });
+    }
+
+    // Of two blocks the first has started where it should, and in its check the second has, too: what it ends at is
+    // where the sequential run is, but for features that wait. It has been paid for, so it is taken.
+    bool check_is_sequential() const {
+        return check_.blocks == 2 && control_.adapts() && !l1_ && before_average_.size() == 0;
+    }
+
+    void take_checked(Workspace<Rows>& work, std::int64_t slice) {
+        const ModelView<V> from = check_.model->view(), to = work.model.view();
+        const std::int64_t begin = slice * check_.reach / merge_.slices,
+                           end = (slice + 1) * check_.reach / merge_.slices;
+        for (int c = 0; c < to.classes; ++c) {
+            const V by = static_cast<V>(from.lanes[c].scale / to.lanes[c].scale);
+            for (std::int64_t at = begin * to.stride + c; at < end * to.stride; at += to.stride)
+                to.weights[at] = from.weights[at] * by;
+        }
     }
 
     template <class Stopped>
@@ -716,6 +798,7 @@ private:
         const bool counts = control_.adapts() && rows_done_ > 0 && width_ <= few_blocks && !rule_.soft_curvature;
         if (counts && !chance_counts_) control_.try_again(rows_done_);
         chance_counts_ = counts;
+        if (chance_led_ >= 2) control_.try_long(order_.count());
         order_written_ = width_ > 1 && seated_classes_ != work.model.classes();
         if (!order_written_) return;  // the crew will
         order_.write(work, strategy.cores);
@@ -774,6 +857,7 @@ private:
     std::int64_t width_ = 1;      // blocks a round
     bool watches_ = true;         // measures errors
     bool chance_counts_ = false;  // and lets them be larger where chance moves more
+    int chance_led_ = 0;          // checks in a row of two blocks whose noise alone let an error be larger
     int asked_ = 0;               // sweeps in every round
     bool l1_ = false;             // the penalty keeps a state of its own
     int seated_classes_ = 0;
@@ -812,6 +896,7 @@ private:
     std::vector<double> next_sums_;  // what the round adds to the sums of intercepts
 
     PredictionError<Rows> error_;
+    std::vector<std::int64_t> others_;  // rows that are not of the round
     std::vector<double> net_parts_;
     bool to_be_judged_ = false, harmed_ = false;
     std::int64_t round_rows_ = 0, round_merges_ = 0;

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "crowding.hpp"
 #include "curvature_sample.hpp"
 #include "merge_levels.hpp"
 
@@ -79,6 +80,7 @@ public:
         factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes);
         std::fill_n(factors_.data(), factors_.size(), V{1});
         factor_steps_.assign(classes, -1.0);
+        crowding_.begin(features_, classes_);
         stale_ = true;
         changed_ = std::vector<std::atomic<std::uint8_t>>(static_cast<std::size_t>(features_ / page + 1));
         spectra_ = std::vector<Spectrum<V>>(classes);
@@ -121,7 +123,8 @@ public:
     // What later rounds go by. Replicas are none of it: they are made anew.
     template <class State>
     void archive(State& state) {
-        state(levels, chosen_, sampler_, spectra_, factors_, factor_steps_, stale_, merged_reach_, merged_cold_);
+        state(levels, chosen_, sampler_, spectra_, factors_, factor_steps_, crowding_, stale_, merged_reach_,
+              merged_cold_);
         if (!State::reading || !chosen_) return;
         make_room();
         for (int c = 0; c < classes_; ++c)
@@ -174,6 +177,37 @@ public:
             return static_cast<double>(own.weights[at]) * by - static_cast<double>(other.weights[at]) * others_by -
                    static_cast<double>(begun[at]) * rested;
         };
+    }
+
+    // By what blocks p and q, which have ended, are apart outside of Q, of the features that are merged and nothing of
+    // which waits. `rows` are none of theirs.
+    void measure_crowding(Crew::Member& member, Workspace<Rows>& work, const std::vector<std::int64_t>& rows, int p,
+                          int q) {
+        const std::int64_t known = sampler_.known();
+        const auto place = static_cast<std::int64_t>(sampler_.features().size());
+        for (int c = 0; c < classes_; ++c) {
+            const auto lane = static_cast<std::size_t>(c);
+            const Spectrum<V>& own = spectrum(c);
+            const V* const u = projected_[lane].data();
+            const auto along = [&](std::int64_t at) {
+                double sum = 0.0;
+                for (int j = 0; j < own.rank(); ++j)
+                    sum += static_cast<double>(own.q(at)[j]) *
+                           static_cast<double>(u[p * own.columns() + j] - u[q * own.columns() + j]);
+                return sum;
+            };
+            const double intercept = intercept_moved(work, p, c) - intercept_moved(work, q, c) - along(place);
+            crowding_.measure(
+                member, work, rows, std::min(cold_, round_.reach), c,
+                [&, change = difference(work, p, q, c)](std::int64_t i) {
+                    const std::int64_t at = sampler_.place(i);
+                    return change(i * stride_ + c) - (at < 0 ? 0.0 : along(at));
+                },
+                [&](std::int64_t i) { return i < known ? own.rest(i) : 0.0; },
+                [&](std::int64_t i) { return sampler_.place(i) >= 0; }, intercept / root_,
+                own.rest(known) * intercept * intercept);
+        }
+        member.alone([&] { stale_ = true; });
     }
 
     // Qᵀ s of a block that has ended. The thread that has trained it has it in its cache.
@@ -628,7 +662,9 @@ private:
 
     double factor(int c, std::int64_t feature, double rounds) const {
         const double rest = spectra_[static_cast<std::size_t>(c)].rest(feature);
-        return rest > 0.0 ? std::exp(-factor_steps_[static_cast<std::size_t>(c)] * rounds * rest) : 1.0;
+        if (!(rest > 0.0)) return 1.0;
+        const bool placed = feature == sampler_.known() || sampler_.place(feature) >= 0;
+        return std::exp(-factor_steps_[static_cast<std::size_t>(c)] * rounds * rest * crowding_.of(c, placed));
     }
 
     std::pair<std::int64_t, std::int64_t> places_between(std::int64_t begin, std::int64_t end) const {
@@ -780,6 +816,7 @@ private:
     std::vector<std::atomic<std::uint8_t>> changed_;   // by it, of what may have waited, by page
     Array<V> factors_;                                 // e^{−ac}, features × classes, for these steps:
     std::vector<double> factor_steps_;
+    Crowding<Rows> crowding_;
     bool stale_ = true;
     std::vector<std::vector<V>> projected_, products_, old_u_;  // by class, numbers of a column together
     std::vector<double> rows_per_step_;                         // by class, of a block

@@ -26,6 +26,7 @@ public:
         const ModelView<V> model = work.model.view();
         double total = 0.0;
         for (std::int64_t i = part; i < static_cast<std::int64_t>(rows_.size()); i += parts) {
+            fetch_ahead(work, rows_, static_cast<std::size_t>(i), static_cast<std::size_t>(parts));
             const std::int64_t row = rows_[static_cast<std::size_t>(i)];
             for (int c = 0; c < model.classes; ++c)
                 total += lost(work, row, c, score(work.rows, row, model.weights + c, model.stride));

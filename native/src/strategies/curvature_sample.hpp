@@ -77,6 +77,34 @@ inline Seen seen_by(const Targets& targets, std::int64_t row, int c) {
     return {positive ? 1.0 : -1.0, seen.weight * (positive ? targets.positive_weight : targets.negative_weight)[lane]};
 }
 
+// Fetches what comes after row i where every `apart`-th of some rows is looked at, which are nowhere near each other in
+// memory: first where they are, then what they have.
+template <class Rows>
+void fetch_ahead(const Workspace<Rows>& work, const std::vector<std::int64_t>& some, std::size_t i, std::size_t apart) {
+    constexpr std::size_t starts_ahead = 16, rows_ahead = 6;
+    constexpr std::int64_t bytes_fetched = 1024;  // of each, at most
+    const Rows& rows = work.rows;
+    if (i + starts_ahead * apart < some.size()) {
+        const std::int64_t row = some[i + starts_ahead * apart];
+        if constexpr (Rows::sparse) __builtin_prefetch(rows.start.address(row));
+        const Column& labels = work.spec.targets.labels;
+        if (labels.data != nullptr)
+            __builtin_prefetch(static_cast<const char*>(labels.data) + row * bytes_of(labels.type));
+    }
+    if (i + rows_ahead * apart >= some.size()) return;
+    const std::int64_t row = some[i + rows_ahead * apart];
+    std::int64_t first = row * rows.features, count = rows.features;
+    if constexpr (Rows::sparse) {
+        first = rows.start[row];
+        count = rows.start[row + 1] - first;
+    }
+    const std::int64_t bytes = std::min(count * static_cast<std::int64_t>(sizeof(typename Rows::Value)), bytes_fetched);
+    for (std::int64_t byte = 0; byte < bytes; byte += 64) {
+        __builtin_prefetch(reinterpret_cast<const char*>(rows.value + first) + byte);
+        if constexpr (Rows::sparse) __builtin_prefetch(reinterpret_cast<const char*>(rows.index + first) + byte);
+    }
+}
+
 // h, or where the gradient jumps its secant over as far as predictions are off (compare soft_response in the kernels).
 // `reach` is what a step moves its own prediction by, for a gradient of 1.
 inline double curvature_at(const Rule& rule, double p, double y, double reach, double drift) {
@@ -240,6 +268,7 @@ public:
 
     const std::vector<std::int64_t>& features() const { return chosen_.features(); }
     bool features_are_first() const { return chosen_.are_first(); }
+    std::int64_t place(std::int64_t feature) const { return chosen_.place(feature); }  // among them, or −1
     std::int64_t known() const { return known_; }  // features whose curvature is asked for: the rest are too rare
 
     template <class State>
@@ -252,10 +281,6 @@ private:
     static constexpr std::int64_t entries_a_block = 50000, most_rows_a_block = 2048;  // of a sample, about
     static constexpr std::int64_t part_entries = 50000, most_parts = 16;
     static constexpr std::int64_t ranges = 16;  // of the diagonal, that are added up side by side
-    // rows that are fetched, those of a sample being nowhere near each other: first where they are, then what they have
-    static constexpr std::size_t starts_ahead = 16, rows_ahead = 6;
-    static constexpr std::int64_t bytes_fetched = 1024;  // of each, at most
-
     static std::int64_t mean_entries(const Rows& rows) {
         return 1 + entries_of(rows) / std::max<std::int64_t>(1, rows.rows);
     }
@@ -297,8 +322,7 @@ private:
         const ModelView<V> model = work.model.view();
         const Lane& lane = model.lanes[c];
         for (std::size_t i = 0; i < rows.size(); ++i) {
-            if (i + starts_ahead < rows.size()) fetch_start(work, rows[i + starts_ahead]);
-            if (i + rows_ahead < rows.size()) fetch(work.rows, rows[i + rows_ahead]);
+            fetch_ahead(work, rows, i, 1);
             const std::int64_t row = rows[i];
             const Seen seen = seen_by(work.spec.targets, row, c);
             double square = kappa;
@@ -332,26 +356,6 @@ private:
             });
             if (kappa > 0.0) keep(static_cast<std::int64_t>(features().size()), root * std::sqrt(kappa));
             part.start.push_back(static_cast<std::int64_t>(kept));
-        }
-    }
-
-    static void fetch_start(const Workspace<Rows>& work, std::int64_t row) {
-        if constexpr (Rows::sparse) __builtin_prefetch(work.rows.start.address(row));
-        const Column& labels = work.spec.targets.labels;
-        if (labels.data != nullptr)
-            __builtin_prefetch(static_cast<const char*>(labels.data) + row * bytes_of(labels.type));
-    }
-
-    static void fetch(const Rows& rows, std::int64_t row) {
-        std::int64_t first = row * rows.features, count = rows.features;
-        if constexpr (Rows::sparse) {
-            first = rows.start[row];
-            count = rows.start[row + 1] - first;
-        }
-        const std::int64_t bytes = std::min(count * static_cast<std::int64_t>(sizeof(V)), bytes_fetched);
-        for (std::int64_t byte = 0; byte < bytes; byte += 64) {
-            __builtin_prefetch(reinterpret_cast<const char*>(rows.value + first) + byte);
-            if constexpr (Rows::sparse) __builtin_prefetch(reinterpret_cast<const char*>(rows.index + first) + byte);
         }
     }
 
