@@ -78,6 +78,22 @@ def test_an_error_may_be_larger_where_chance_moves_more() -> None:
     assert np.std(X @ few.coef.ravel() - wanted) < 0.15 * np.std(other - wanted)
 
 
+def test_the_loss_counts_as_predictions_do() -> None:
+    """Labels that can nearly be told apart: all predictions are off by a little in the same direction, which is a small
+    share of their spread, and more of the loss (1.05 % of it otherwise)."""
+    data = twin("url", 0.03)
+    y = np.asarray(data.y) > 0
+    case: dict[str, Any] = {"schedule": schedules.Constant(1.0), "n_passes": 6, "penalty": penalties.L2(1e-6)}
+    off_by = []
+    for seed in range(4):
+        found, wanted = (
+            float(np.logaddexp(0, -np.where(y, 1, -1) * result.decision(data.X)).mean())
+            for result in (trained(data.X, y, curved(), 4, seed=seed, **case), sequential(data.X, y, seed=seed, **case))
+        )
+        off_by.append(found / wanted - 1)
+    assert 0.0 < np.sqrt(np.mean(np.square(off_by))) < 0.006
+
+
 def test_given_blocks_stay_as_they_are() -> None:
     X, y = easy(4000)
     for block_size in (10, 250):

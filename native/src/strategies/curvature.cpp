@@ -29,6 +29,7 @@ constexpr double small_scale = 2e-3;    // a model's scale is made 1 again from 
 constexpr std::int64_t few_blocks = 4;  // of a round, of which a check knows the error well
 constexpr double seen_beside_noise = 8.0;  // tolerances that an error may be of the noise, with two blocks
 constexpr double most_noise = 0.5;         // that counts
+constexpr double loss_counts = 2.0;        // times as much as an error of predictions
 constexpr double most_memory = 1.0 / 3.0;  // of long blocks
 constexpr double strong_decay = 0.5;       // what is left of a weight after a round that no merge can wait for
 
@@ -428,8 +429,9 @@ private:
         bool pending = false;
         bool in_turn = false;  // instead of a block of the round under way
         double error = 0.0;
-        double noise = 0.0;   // of the round, a share of the spread of predictions as the error is
-        double memory = 0.0;  // of long blocks
+        double loss_change = 0.0;  // that goes with the error, a share of the loss
+        double noise = 0.0;        // of the round, a share of the spread of predictions as the error is
+        double memory = 0.0;       // of long blocks
     };
 
     // The weights are in place already.
@@ -455,11 +457,15 @@ private:
     }
 
     void compare(Workspace<Rows>& work, std::int64_t part) {
-        error_.compare(work.rows, work.model.view(), check_.model->view(), check_.reach, part);
+        error_.compare(work.rows, work.model.view(), check_.model->view(), check_.reach, part,
+                       [&](std::int64_t row, int c, double p) { return loss_of(work, row, c, p); });
     }
 
     // Blocks before the last are off by less, as they started from less far behind, and independently of it.
-    void sum_up_check() { check_.error = error_.compared() * all_blocks(check_.blocks); }
+    void sum_up_check() {
+        check_.error = error_.compared() * all_blocks(check_.blocks);
+        check_.loss_change = error_.loss_changed();
+    }
     static double all_blocks(std::size_t count) { return std::sqrt(0.5 * static_cast<double>(count)); }
 
     // What chance alone makes of a round: two blocks started from the same model, on other rows, and differ by the
@@ -507,7 +513,9 @@ private:
     double steering_error() const {
         if (rows_done_ < order_.count() && depends_on_time(rule_.schedule)) return 2.0 * check_.error;
         const double pairs = 0.5 * static_cast<double>(check_.blocks);
-        return chance_counts_ ? check_.error / std::max(1.0, seen_beside_noise / pairs * check_.noise) : check_.error;
+        const double seen = chance_counts_ ? std::max(1.0, seen_beside_noise / pairs * check_.noise) : 1.0;
+        const bool by_loss = control_.adapts() && !rule_.soft_curvature;
+        return std::max(check_.error / seen, by_loss ? loss_counts * check_.loss_change : 0.0);
     }
 
     // Where gradients jump, a small difference is soon a large one: no round is worth more than the tolerance.

@@ -62,9 +62,7 @@ public:
 private:
     static double lost(Workspace<Rows>& work, std::int64_t row, int c, double score) {
         const Lane& lane = work.model.lanes()[static_cast<std::size_t>(c)];
-        const Seen seen = seen_by(work.spec.targets, row, c);
-        const double p = score * lane.scale + lane.intercept;
-        return seen.weight * visit(work.spec.rule.loss, [&](const auto& loss) { return loss.value(p, seen.target); });
+        return loss_of(work, row, c, score * lane.scale + lane.intercept);
     }
 
     static constexpr std::int64_t entries = 8192;  // of its rows, about

@@ -77,6 +77,14 @@ inline Seen seen_by(const Targets& targets, std::int64_t row, int c) {
     return {positive ? 1.0 : -1.0, seen.weight * (positive ? targets.positive_weight : targets.negative_weight)[lane]};
 }
 
+// What a row loses by its prediction for a class.
+template <class Rows>
+double loss_of(const Workspace<Rows>& work, std::int64_t row, int c, double prediction) {
+    const Seen seen = seen_by(work.spec.targets, row, c);
+    return seen.weight *
+           visit(work.spec.rule.loss, [&](const auto& loss) { return loss.value(prediction, seen.target); });
+}
+
 // Fetches what comes after row i where every `apart`-th of some rows is looked at, which are nowhere near each other in
 // memory: first where they are, then what they have.
 template <class Rows>

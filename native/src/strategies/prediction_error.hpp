@@ -22,8 +22,10 @@ public:
     const std::vector<std::int64_t>& probe() const { return probe_; }
 
     // A part of the probe: `other` against `model`, by the first `reach` features; all of them count for the spread.
+    // lost(row, class, prediction) is the loss.
+    template <class Lost>
     void compare(const Rows& rows, const ModelView<V>& model, const ModelView<V>& other, std::int64_t reach,
-                 std::int64_t part) {
+                 std::int64_t part, Lost&& lost) {
         compare(
             rows, model, reach, part,
             [&](int c) {
@@ -32,7 +34,7 @@ public:
                            static_cast<double>(model.weights[at]) * own_by;
                 };
             },
-            [&](int c) { return other.lanes[c].intercept - model.lanes[c].intercept; });
+            [&](int c) { return other.lanes[c].intercept - model.lanes[c].intercept; }, lost);
     }
 
     // The same of any change: changes(c)(at) is that of the weight at a place of the model, intercept_change(c) that
@@ -40,6 +42,12 @@ public:
     template <class Changes, class InterceptChange>
     void compare(const Rows& rows, const ModelView<V>& model, std::int64_t reach, std::int64_t part, Changes&& changes,
                  InterceptChange&& intercept_change) {
+        compare(rows, model, reach, part, changes, intercept_change, [](std::int64_t, int, double) { return 0.0; });
+    }
+
+    template <class Changes, class InterceptChange, class Lost>
+    void compare(const Rows& rows, const ModelView<V>& model, std::int64_t reach, std::int64_t part, Changes&& changes,
+                 InterceptChange&& intercept_change, Lost&& lost) {
         std::vector<Sums>& compared = compared_[static_cast<std::size_t>(part)];
         compared.assign(static_cast<std::size_t>(model.classes), {});
         for (int c = 0; c < model.classes; ++c) {
@@ -51,8 +59,10 @@ public:
                     prediction += static_cast<double>(x) * static_cast<double>(model.weights[at]);
                     if (feature < reach) changed += static_cast<double>(x) * change(at);
                 });
-                compared[static_cast<std::size_t>(c)].add(prediction * model.lanes[c].scale + model.lanes[c].intercept,
-                                                          changed + intercept_change(c));
+                const double p = prediction * model.lanes[c].scale + model.lanes[c].intercept,
+                             change = changed + intercept_change(c);
+                compared[static_cast<std::size_t>(c)].add(
+                    {change * change, p, p * p, lost(probe_[i], c, p), lost(probe_[i], c, p + change)});
             }
         }
     }
@@ -61,12 +71,22 @@ public:
     double compared() const {
         double changed = 0.0, spread = 0.0;
         for (std::size_t c = 0; c < compared_.front().size(); ++c) {
-            Sums all;
-            for (const std::vector<Sums>& part : compared_) all.add(part[c]);
+            const Sums all = all_of(c);
             changed += all.changed;
             spread += spread_of(all);
         }
         return share(changed, spread);
+    }
+
+    // By how much the loss of the probe is another, as a share of it.
+    double loss_changed() const {
+        double before = 0.0, after = 0.0;
+        for (std::size_t c = 0; c < compared_.front().size(); ++c) {
+            const Sums all = all_of(c);
+            before += all.lost;
+            after += all.lost_then;
+        }
+        return before > 0.0 ? std::abs(after - before) / before : 0.0;
     }
 
     // The same of what `predictions(row, class)` gives: a pair, before and now.
@@ -77,7 +97,7 @@ public:
             Sums all;
             for (const std::int64_t row : probe_) {
                 const auto [before, now] = predictions(row, c);
-                all.add(now, now - before);
+                all.add({(now - before) * (now - before), now, now * now});
             }
             changed += all.changed;
             spread += spread_of(all);
@@ -95,14 +115,22 @@ private:
 
     struct Sums {
         double changed = 0.0, predictions = 0.0, squares = 0.0;
+        double lost = 0.0, lost_then = 0.0;
 
-        void add(double prediction, double change) { add({change * change, prediction, prediction * prediction}); }
         void add(const Sums& more) {
             changed += more.changed;
             predictions += more.predictions;
             squares += more.squares;
+            lost += more.lost;
+            lost_then += more.lost_then;
         }
     };
+
+    Sums all_of(std::size_t c) const {
+        Sums all;
+        for (const std::vector<Sums>& part : compared_) all.add(part[c]);
+        return all;
+    }
 
     // where all predictions are alike, their size is what there is to compare with
     double spread_of(const Sums& all) const {
