@@ -199,7 +199,7 @@ template <class V>
 struct Trained {
     std::vector<V> numbers;
     bool finite = true;
-    std::int64_t rows = 0;  // of the last pass
+    std::int64_t rows = 0, merges = 0;  // of the last pass
 };
 
 template <class V>
@@ -237,6 +237,7 @@ Trained<typename Rows::Value> train(
     for (int pass = 0, passes = a.passes; pass < passes; ++pass) {
         const PassSums sums = training->run_pass(should_stop);
         trained.rows = sums.rows;
+        trained.merges = sums.merges;
         if (sums.stopped) passes = std::min(passes, pass + 2);
         for (const double x : sums.loss) trained.finite = trained.finite && std::isfinite(x);
         for (const double x : sums.objective) trained.finite = trained.finite && std::isfinite(x);

@@ -501,6 +501,21 @@ void run_stopped_keep() {
     expect(train(problem, a, [&] { return ++asked == 1; }).finite, described(a, "stopped keep: not finite"));
 }
 
+// Steps so long that blocks of half a pass are the best: what two blocks alone have is measured and taken.
+template <class Rows>
+void run_long_blocks() {
+    const Problem<Rows> problem({.rows = 12000, .features = 60, .entries = 8, .repeats = false});
+    StrategySpec spec = strategy(StrategyKind::curvature, 2);
+    spec.block_size = 0;
+    spec.refine = -1;
+    spec.tolerance = 0.05;
+    for (const bool resumes : {false, true}) {
+        Case a{.strategy = spec, .loss = LossKind::log_loss, .order = OrderKind::window, .step_size = 2.0, .passes = 8};
+        a.resumes = resumes;
+        expect(watched(problem, a, "long blocks").merges == 2, described(a, "long blocks: there are none"));
+    }
+}
+
 // Thousands of rounds and turns, more threads than cores, and other threads that keep those busy.
 void run_stress() {
     using Rows = SparseRows<float, std::int32_t>;
@@ -586,6 +601,10 @@ int run(const std::string& wanted) {
         run_files<DenseRows<double>>();
     });
     part("readers", [] { expect(readers_agree(), "readers on one thread and on four"); });
+    part("long", [] {
+        run_long_blocks<DenseRows<float>>();
+        run_long_blocks<DenseRows<double>>();
+    });
     part("stress", [] { run_stress(); });
     return failures == 0 ? 0 : 1;
 }

@@ -16,6 +16,7 @@ from symsgd.bench.single import (
     growth,
     memory,
     parsing,
+    refined,
     sequential,
     speedup,
     stores,
@@ -24,8 +25,8 @@ from symsgd.bench.single import (
 )
 
 BENCHMARKS = (
-    "sequential", "memory", "bandwidth", "growth", "strategies", "curvature", "speedup", "parsing",
-    "tables", "stores", "gpu", "dask",
+    "sequential", "memory", "bandwidth", "growth", "strategies", "curvature", "refined", "speedup",
+    "parsing", "tables", "stores", "gpu", "dask",
 )  # fmt: skip
 
 
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="folder of real data sets with a realdata.py")
     parser.add_argument("--threads", type=int, nargs="+", help="of strategies and speedup (default: all cores, and 1)")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the fastest counts (default 5)")
-    parser.add_argument("--sets", nargs="+", help="data sets of curvature, speedup and dask (default: all)")
+    parser.add_argument("--sets", nargs="+", help="data sets of curvature, refined, speedup and dask (default: all)")
     parser.add_argument("--stores", type=Path, help="folder of the stores of dask, made if they are not there")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the rows of gpu (default 1.0: 400,000 and 500,000)"
@@ -59,6 +60,8 @@ def main() -> None:
             strategies.run(console, arguments.data_dir, arguments.repeats, threads)
         elif name == "curvature":
             curvature.run(console, arguments.data_dir, arguments.sets)
+        elif name == "refined":
+            refined.run(console, arguments.data_dir, arguments.sets)
         elif name == "speedup":
             speedup.run(console, arguments.data_dir, arguments.repeats, arguments.threads, arguments.sets)
         elif name == "parsing":

@@ -95,6 +95,19 @@ def best_step_size(data: Dataset, loss: str) -> float | None:
     return max(found)[1] if found else None
 
 
+def cases_of(data: Dataset, loss: str) -> dict[str, Fit]:
+    """The settings of a loss by their names; none where it is not for these targets."""
+    if data.task == "regression" and loss != "squared_error":
+        return {}
+    cases: dict[str, Fit] = {}
+    step_size = best_step_size(data, loss)
+    if step_size is not None:
+        cases |= {f"{size:g}": constant(data, loss, size) for size in (step_size, 2 * step_size)}
+    if data.task == "regression" or loss != "squared_error":
+        cases["default"] = defaults(data, loss)
+    return cases
+
+
 def compare(data: Dataset, loss: str, setting: str, fit: Fit, combiner: Curvature, seeds: int) -> list[str]:
     """A row of the table."""
     try:
@@ -155,15 +168,7 @@ def run(
             console.print(f"{name}: skipped: {data.reason}")
             continue
         for loss in losses:
-            if data.task == "regression" and loss != "squared_error":
-                continue
-            cases: dict[str, Fit] = {}
-            step_size = best_step_size(data, loss)
-            if step_size is not None:
-                cases |= {f"{size:g}": constant(data, loss, size) for size in (step_size, 2 * step_size)}
-            if data.task == "regression" or loss != "squared_error":
-                cases["default"] = defaults(data, loss)
-            for setting, fit in cases.items():
+            for setting, fit in cases_of(data, loss).items():
                 row = compare(data, loss, setting, fit, combiner, seeds)
                 table.add_row(*row)
                 console.print(" | ".join(row), style="dim")
