@@ -248,3 +248,19 @@ def test_the_same_bits_whoever_trains(monkeypatch: pytest.MonkeyPatch) -> None:
                 records = [(r.loss, r.merges, r.rank, r.sweeps, r.error, r.rows_alone, r.caught) for r in result.passes]
                 found.add((result.coef.tobytes(), result.intercept.tobytes(), str(records)))
             assert len(found) == 1
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_error"])
+def test_rounds_refined_to_the_end_stop_when_the_sequential_run_does(loss: str) -> None:
+    """Their objective is followed step by step, whatever the penalty is of it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 8))
+    y = X @ rng.standard_normal(8) + rng.standard_normal(2000) > 0
+    case: dict[str, Any] = {"loss": loss, "penalty": penalties.L2(0.02), "schedule": schedules.Constant(0.02)}
+    case |= {"tol": 1e-4, "n_passes": 60}
+    wanted = sequential(X, y, **case)
+    found = trained(X, y, curved(50, refine=3), 4, **case)
+    assert 3 < wanted.n_passes < 60
+    assert found.n_passes == wanted.n_passes
+    objectives = [[record.objective for record in result.passes] for result in (found, wanted)]
+    np.testing.assert_allclose(objectives[0], objectives[1], rtol=1e-9)

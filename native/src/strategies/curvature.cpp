@@ -67,7 +67,7 @@ public:
         sums.rank = merge_.rank();
         sums.error = checks_ > 0 ? errors_ / static_cast<double>(checks_) : -1.0;
         sums.alone = alone_rows_;
-        sums.followed = work.spec.rule.track_norms ? alone_rows_ : 0;
+        sums.followed = work.spec.rule.track_norms ? alone_rows_ + followed_rows_ : 0;
         sums.caught = caught_;
         sums.halfway = work.pass > 0;  // most of a first pass is near its end
         work.model.set_t(t_ + static_cast<double>(at_));
@@ -203,13 +203,17 @@ private:
     // Merges know nothing of them.
     void know_norms(Workspace<Rows>& work) {
         if (!work.spec.rule.track_norms || norms_known_) return;
-        ModelView<V> view = work.model.view();
+        measure_norms(work, work.model);
+        norms_known_ = true;
+    }
+
+    static void measure_norms(Workspace<Rows>& work, Model<V>& model) {
+        ModelView<V> view = model.view();
         work.kernels.template of_models<V>().measure(view);
-        for (Lane& lane : work.model.lanes()) {
+        for (Lane& lane : model.lanes()) {
             lane.norm2 = lane.squares * lane.scale * lane.scale;
             lane.norm1 = lane.sizes * lane.scale;
         }
-        norms_known_ = true;
     }
 
     // Trains rows of the order on a model; returns how many before it was stopped.
@@ -324,11 +328,16 @@ private:
     void train_block(Workspace<Rows>& work, int p, bool again, const Stopped& stopped) {
         Model<V>& replica = *merge_.replicas[static_cast<std::size_t>(p)];
         for (Lane& lane : replica.lanes()) {
-            lane.loss = 0.0;
+            lane.loss = lane.objective = 0.0;
             lane.likelihood = 1.0;
         }
         const Piece& piece = pieces_[static_cast<std::size_t>(p)];
-        if (train(work, replica, piece, rule_, stopped) < piece.rows) stop_ = true;
+        Rule rule = rule_;
+        // in the last sweep blocks are where they should be, the first one is from the beginning
+        rule.track_norms =
+            work.spec.rule.track_norms && refining_ && (again ? sweeps_of_round_ + 1 == sweeps_wanted() : p == 0);
+        if (rule.track_norms) measure_norms(work, replica);
+        if (train(work, replica, piece, rule, stopped) < piece.rows) stop_ = true;
         if (!l1_) merge_.project(work, p, again);
     }
 
@@ -686,12 +695,13 @@ private:
                     take_intercept(work, c, starts);
                     for (std::size_t p = 1; p < pieces_.size(); ++p) {
                         Lane& own = merge_.replicas[p]->lanes()[lane];
-                        const double loss = own.loss;  // of the sweep, counted if it is the last
+                        const double loss = own.loss, objective = own.objective;  // of the sweep, if it is the last
                         own = work.model.lanes()[lane];
                         own.intercept = starts[p];
                         own.scale = own.inverse = own.folded = 1.0;
                         own.average_scales = own.intercept_sum = 0.0;
                         own.loss = loss;
+                        own.objective = objective;
                     }
                 }
             });
@@ -729,7 +739,11 @@ private:
         for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
             for (std::size_t p = 0; p < pieces_.size(); ++p)
                 work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
-        if (!refining_) correct_losses(work);
+        round_followed_ = 0;
+        if (refining_)
+            take_objectives(work, rows);
+        else
+            correct_losses(work);
         norms_known_ = false;
         round_rows_ = rows;
         round_merges_ = static_cast<std::int64_t>(pieces_.size());
@@ -743,6 +757,16 @@ private:
         if (!harmed_) decide_next(work);
     }
 
+    // The objective of rounds with sweeps is followed step by step, as that of rows alone is.
+    void take_objectives(Workspace<Rows>& work, std::int64_t rows) {
+        if (!work.spec.rule.track_norms) return;
+        followed_rows_ += rows;
+        round_followed_ = rows;
+        for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
+            for (std::size_t p = 0; p < pieces_.size(); ++p)
+                work.model.lanes()[c].objective += merge_.replicas[p]->lanes()[c].objective;
+    }
+
     // `loss` is that of the net's rows by the model that the last merge has made.
     void judge_last(Workspace<Rows>& work, double loss) {
         harmed_ = to_be_judged_ && net_.harmed(loss);
@@ -752,6 +776,7 @@ private:
         at_ -= round_rows_;
         rows_done_ -= round_rows_;
         merges_ -= round_merges_;
+        followed_rows_ -= round_followed_;
         ++caught_;
         check_.pending = false;
         together_ = true;
@@ -799,7 +824,7 @@ private:
         rule_ = work.spec.rule;
         rule_.track_norms = false;
         t_ = work.model.t();
-        at_ = merges_ = sweeps_ = checks_ = alone_rows_ = caught_ = 0;
+        at_ = merges_ = sweeps_ = checks_ = alone_rows_ = followed_rows_ = caught_ = 0;
         errors_ = 0.0;
         stop_ = halted_ = harmed_ = to_be_judged_ = check_.pending = false;
         width_ = strategy.threads;
@@ -907,9 +932,9 @@ private:
     std::vector<std::int64_t> others_;  // rows that are not of the round
     std::vector<double> net_parts_;
     bool to_be_judged_ = false, harmed_ = false;
-    std::int64_t round_rows_ = 0, round_merges_ = 0;
+    std::int64_t round_rows_ = 0, round_merges_ = 0, round_followed_ = 0;
 
-    std::int64_t merges_ = 0, sweeps_ = 0, checks_ = 0, alone_rows_ = 0, caught_ = 0;
+    std::int64_t merges_ = 0, sweeps_ = 0, checks_ = 0, alone_rows_ = 0, followed_rows_ = 0, caught_ = 0;
     double errors_ = 0.0;
 };
 
