@@ -38,6 +38,24 @@ def off(result: Result, other: Result, X: Any) -> float:
     return float(np.sqrt(np.mean((found - wanted) ** 2)) / np.std(wanted))
 
 
+def zipf_rows(n: int, n_features: int, entries: int, seed: int = 0) -> sp.csr_matrix:
+    """Feature numbers say nothing of how frequent features are; values are of either sign."""
+    rng = np.random.default_rng(seed)
+    share = 1 / np.arange(1, n_features + 1)
+    place = rng.permutation(n_features)
+    drawn = place[rng.choice(n_features, size=(n, entries), p=share / share.sum())]
+    X = sp.csr_matrix((rng.standard_normal(n * entries), drawn.ravel(), np.arange(0, n * entries + 1, entries)))
+    X.resize((n, n_features))
+    X.sum_duplicates()
+    return X
+
+
+def labels_of(X: sp.csr_matrix, seed: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    scores = X @ rng.standard_normal(X.shape[1])
+    return np.where(scores + rng.logistic(size=X.shape[0]) > 0, 1.0, -1.0)
+
+
 def spread_rows(order: Any, wanted: int, turn: int) -> list[int]:
     """Every so many rows of an order, another set each turn."""
     n, count = len(order), min(wanted, len(order))

@@ -66,7 +66,8 @@ ModelView<V> Model<V>::view() {
             .rare = nullptr,
             .rare_stride = 0,
             .shared_intercepts = nullptr,
-            .t = t_};
+            .t = t_,
+            .held = held_};
 }
 
 template <class V>

@@ -200,6 +200,7 @@ struct Trained {
     std::vector<V> numbers;
     bool finite = true;
     std::int64_t rows = 0, merges = 0;  // of the last pass
+    std::int64_t sweeps = 0;            // of all
 };
 
 template <class V>
@@ -238,6 +239,7 @@ Trained<typename Rows::Value> train(
         const PassSums sums = training->run_pass(should_stop);
         trained.rows = sums.rows;
         trained.merges = sums.merges;
+        trained.sweeps += sums.sweeps;
         if (sums.stopped) passes = std::min(passes, pass + 2);
         for (const double x : sums.loss) trained.finite = trained.finite && std::isfinite(x);
         for (const double x : sums.objective) trained.finite = trained.finite && std::isfinite(x);

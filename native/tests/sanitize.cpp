@@ -516,6 +516,33 @@ void run_long_blocks() {
     }
 }
 
+// Merges that are never good enough, so that rounds are refined, whole or with rare features that wait; and stopped
+// between two phases of one.
+template <class Rows>
+void run_swept() {
+    const Problem<Rows> problem({.rows = 6000, .features = 300, .entries = 5, .repeats = false});
+    StrategySpec spec = strategy(StrategyKind::curvature, 5);
+    spec.block_size = 0;
+    spec.refine = -1;
+    spec.tolerance = 1e-3;
+    spec.places = 32;
+    for (const bool renumber : {false, true}) {
+        for (const bool resumes : {false, true}) {
+            spec.renumber = renumber;
+            Case a{
+                .strategy = spec, .loss = LossKind::log_loss, .order = OrderKind::full, .step_size = 0.5, .passes = 4};
+            a.resumes = resumes;
+            expect(watched(problem, a, "swept").sweeps > 0, described(a, "swept: no round is"));
+            for (int first = 1; first < 40; first += 3) {
+                int asked = 0;
+                watchdog->begin(described(a, "stopped, swept"));
+                ++trainings;
+                expect(train(problem, a, [&] { return ++asked == first; }).finite, described(a, "stopped: not finite"));
+            }
+        }
+    }
+}
+
 // Thousands of rounds and turns, more threads than cores, and other threads that keep those busy.
 void run_stress() {
     using Rows = SparseRows<float, std::int32_t>;
@@ -604,6 +631,11 @@ int run(const std::string& wanted) {
     part("long", [] {
         run_long_blocks<DenseRows<float>>();
         run_long_blocks<DenseRows<double>>();
+    });
+    part("swept", [] {
+        run_swept<SparseRows<float, std::int32_t>>();
+        run_swept<SparseRows<double, std::int64_t>>();
+        run_swept<DenseRows<float>>();
     });
     part("stress", [] { run_stress(); });
     return failures == 0 ? 0 : 1;

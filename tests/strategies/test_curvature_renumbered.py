@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from curvature_cases import curved, off, sequential, trained
+from curvature_cases import curved, labels_of, off, sequential, trained, zipf_rows
 from symsgd import losses, penalties, schedules, strategies
 from symsgd.training import Start
 
@@ -20,24 +20,6 @@ def narrow_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of a few dozen features are renumbered, and the curvature has directions among four of them."""
     monkeypatch.setattr(strategies, "RENUMBER_FROM", 8)
     monkeypatch.setattr(strategies, "MOST_PLACES", 4)
-
-
-def zipf_rows(n: int, n_features: int, entries: int, seed: int = 0) -> sp.csr_matrix:
-    """Feature numbers say nothing of how frequent features are; values are of either sign."""
-    rng = np.random.default_rng(seed)
-    share = 1 / np.arange(1, n_features + 1)
-    place = rng.permutation(n_features)
-    drawn = place[rng.choice(n_features, size=(n, entries), p=share / share.sum())]
-    X = sp.csr_matrix((rng.standard_normal(n * entries), drawn.ravel(), np.arange(0, n * entries + 1, entries)))
-    X.resize((n, n_features))
-    X.sum_duplicates()
-    return X
-
-
-def labels_of(X: sp.csr_matrix, seed: int = 1) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    scores = X @ rng.standard_normal(X.shape[1])
-    return np.where(scores + rng.logistic(size=X.shape[0]) > 0, 1.0, -1.0)
 
 
 @pytest.mark.usefixtures("narrow_is_wide")

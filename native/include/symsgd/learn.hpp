@@ -96,7 +96,28 @@ struct SampleView {
     const V* value;
 };
 
-// See kernels/curvature-inl.hpp.
+// A stretch of features that the chain of a round with sweeps goes along. Arrays of pointers and numbers are by block.
+template <class V>
+struct Followed {
+    std::int64_t begin, end;  // features
+    int blocks;
+    const V* weights;  // of the model
+    const V* factors;
+    V* const* ends;    // where blocks have ended; becomes where they should have started, unless this is the last time
+    V* const* missed;  // v°, what of v they started with; becomes v
+    const V *scales, *ended, *begun, *inverse, *keeps;  // inverse: 1 / the scale that a block starts with
+    V all;                                              // what becomes of a weight that no block touches
+    std::int64_t places, room;                          // the first features of the stretch have rows in Q:
+    const V* own;                                       // Q s̃ by block, `room` apart
+    const V* chained;                                   // Q u by block, from block `chained_from` on
+    int chained_from;
+    bool again, last;
+    V* next;       // becomes the end of the chain
+    V* checked;    // becomes where the last block should have started, the last time; may be null
+    V checked_by;  // 1 / its scale
+};
+
+// See kernels/curvature-inl.hpp and kernels/follow-inl.hpp.
 template <class V>
 struct CurvatureKernels {
     void (*multiply_rows)(const V* a, std::int64_t rows, int inner, const V* b, int columns, V* out);
@@ -107,6 +128,9 @@ struct CurvatureKernels {
     void (*chain_directions)(const V* q, std::int64_t room, int inner, std::int64_t places, const V* b, int count,
                              int column, const V* keeps, const V* factors, V* out);
     void (*take_movement)(V* w, V* before, const V* moved, std::int64_t count, V kept, V by);
+    void (*multiply_along)(const V* q, std::int64_t q_room, int inner, std::int64_t places, const V* b, int columns,
+                           V* out, std::int64_t room);
+    void (*follow)(const Followed<V>&);
 };
 
 // See kernels/gram-inl.hpp and kernels/slice-inl.hpp.

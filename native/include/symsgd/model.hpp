@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "symsgd/memory.hpp"
@@ -68,6 +69,7 @@ struct ModelView {
     int rare_stride;
     double* shared_intercepts;  // Hogwild!: in place of the lanes'; null without
     double t;                   // the number of the next step, from 1
+    std::int64_t held;          // features from here on are read but not written
 };
 
 // What a model has besides its weights.
@@ -88,6 +90,8 @@ public:
     ModelView<V> view();
     const ModelNeeds& needs() const { return needs_; }
     void set_t(double t) { t_ = t; }
+    // Training leaves the weights of features from this one on as they are. One number a feature, plain SGD alone.
+    void hold(std::int64_t from) { held_ = from; }
     double t() const { return t_; }
     std::vector<Lane>& lanes() { return lanes_; }
     const std::vector<Lane>& lanes() const { return lanes_; }
@@ -129,6 +133,7 @@ private:
     std::int64_t number(std::int64_t i) const { return original_ == nullptr ? i : original_[i]; }
 
     std::int64_t features_;
+    std::int64_t held_ = std::numeric_limits<std::int64_t>::max();
     const std::int32_t* original_ = nullptr;
     int classes_;
     ModelNeeds needs_;

@@ -1,8 +1,7 @@
 // What the curvature combiner computes: narrow matrix products and the chain of a round (see strategies/curvature.cpp).
 #pragma once
 
-#include "symsgd/learn.hpp"
-#include "vector-inl.hpp"
+#include "follow-inl.hpp"
 
 namespace symsgd {
 namespace {
@@ -214,8 +213,9 @@ void take_movement(V* w, V* before, const V* moved, std::int64_t count, V kept, 
 }
 
 template <class V>
-constexpr CurvatureKernels<V> curvature_kernels{&multiply_rows<V>, &add_products<V>,     &multiply_sample<V>,
-                                                &chain_weights<V>, &chain_directions<V>, &take_movement<V>};
+constexpr CurvatureKernels<V> curvature_kernels{
+    &multiply_rows<V>,    &add_products<V>,  &multiply_sample<V>, &chain_weights<V>,
+    &chain_directions<V>, &take_movement<V>, &multiply_along<V>,  &follow<V>};
 
 }  // namespace
 }  // namespace symsgd

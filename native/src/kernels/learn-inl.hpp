@@ -59,6 +59,12 @@ bool is_usual(const Rule& rule, const ModelView<V>& model) {
 template <class Rows>
 void learn(const Rows& rows, const Block& block, const Rule& rule, ModelView<typename Rows::Value>& model) {
     const bool usual = is_usual(rule, model);
+    if constexpr (Rows::sparse) {
+        if (model.held < model.features && model.stride == 1 && usual)
+            return with_common_loss<Rows>(rule.loss, [&]<class L>(std::type_identity<L>) {
+                learn_one<Rows, 1, Home::held, L, true>(rows, block, rule, model);
+            });
+    }
     if (model.stride == 1) {
         if (!usual) return learn_one<Rows, 1, Home::own, AnyLoss, false>(rows, block, rule, model);
         return visit(rule.loss, [&](const auto& loss) {

@@ -3,8 +3,9 @@
 //   panel   1 for a single model, whose scalars then live in registers; 4, 8 or 16 where a feature has several numbers:
 //           classes trained in one walk, or a weight and its tangents
 //   one     there is one class, and `panel` is all that a feature has
-//   home    whose weights they are: this thread's, everybody's (Hogwild!), or the frequent features' this thread's
-//           and the rest everybody's (Async-SymSGD)
+//   home    whose weights they are: this thread's, this thread's and the rare ones held as they are (a round that will
+//           be gone through again), everybody's (Hogwild!), or the frequent features' this thread's and the rest
+//           everybody's (Async-SymSGD)
 //   L       the loss, or AnyLoss: looked up a row, at the price of a call
 //   usual   leaves out what most trainings do not use: L1, Lasso, averages, AdaGrad, passive-aggressive steps
 #pragma once
@@ -21,7 +22,7 @@ namespace {
 // Models beyond this many bytes live outside the second-level cache, and fetching the weights of the next row pays.
 constexpr std::int64_t large_model = std::int64_t{2} << 20;
 
-enum class Home { own, shared, split };
+enum class Home { own, held, shared, split };
 
 struct AnyLoss {};
 
@@ -69,6 +70,8 @@ struct Loop {
     SYMSGD_INLINE auto weights() const {
         if constexpr (home == Home::shared)
             return Relaxed<V>{model.weights};
+        else if constexpr (home == Home::held)
+            return Held<V>{model.weights, model.held, model.scratch};
         else
             return Plain<V>{model.weights};
     }

@@ -106,6 +106,18 @@ struct Plain {
     }
 };
 
+// Weights that belong to one thread, of which those from `held` on keep their values.
+template <class V>
+struct Held {
+    V* weights;
+    std::int64_t held;
+    V* nowhere;
+
+    SYMSGD_INLINE V get(std::int64_t i) const { return weights[i]; }
+    // without a branch: which entries of a row are held is as good as random
+    SYMSGD_INLINE void set(std::int64_t i, V value) const { *(i < held ? weights + i : nowhere) = value; }
+};
+
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SYMSGD_SANITIZER 1
 #elif defined(__has_feature)

@@ -8,6 +8,9 @@
 // every round while the size changes, then ever more seldom. Everything is counted in rows, nothing in seconds, so that
 // every run decides the same.
 //
+// Where rounds may be refined, one sweep a round is tried before rounds are given up, with blocks of a least size of
+// their own. The error that a sweep leaves grows four times with blocks twice as large.
+//
 // Errors do not grow with blocks for ever. Where steps are long a model forgets, within some thousands of rows, where
 // it came from, and of blocks longer than that less is wrong than of those that are about as long. So in rounds of two
 // blocks, which no merge makes unstable, *long* blocks are tried once, each a half of what is left of the pass.
@@ -35,6 +38,7 @@ public:
         tolerance_ = tolerance;
         least_ = least;
         most_ = most;
+        least_swept_ = none;
         longest_stretch_ = std::max(8 * rows, stretch);
         if (!adapts_)
             rows_ = fixed;
@@ -53,7 +57,7 @@ public:
         const std::int64_t share = (left + blocks - 1) / blocks;
         if (share >= rows_) return left > rows_ ? rows_ : 0;
         if (!adapts_) return left > rows_ ? rows_ : 0;
-        return 2 * share > std::min(least_, rows_) && share > 1 ? share : 0;
+        return 2 * share > std::min(least(), rows_) && share > 1 ? share : 0;
     }
 
     std::int64_t alone(std::int64_t rows_done) const {
@@ -65,6 +69,24 @@ public:
         stretch_ = 0;
     }
     void train_alone_until(std::int64_t rows_done) { alone_until_ = std::max(alone_until_, rows_done); }
+
+    // Rounds may be refined by a sweep where blocks are `least` rows and more.
+    void allow_sweeps(std::int64_t least) { least_swept_ = least <= most_ ? least : none; }
+    bool may_sweep() const { return least_swept_ != none; }
+    int sweeps() const { return swept_ ? 1 : 0; }
+
+    // At the start of a pass: merges become better as the model settles, so that rounds without sweeps are tried again,
+    // ever more seldom.
+    void try_without_sweeps(std::int64_t rows_done, std::int64_t rows) {
+        if (!swept_ || rows_done < plain_again_) return;
+        plain_wait_ = std::min(plain_wait_ + 1, most_plain_wait);
+        plain_again_ = rows_done + (rows << plain_wait_);
+        rows_swept_ = rows_;
+        swept_ = false;
+        rows_ = least_;
+        strikes_ = 0;
+        check_next();
+    }
 
     void check_next() {
         between_ = fewest_between;
@@ -97,7 +119,7 @@ public:
         if (fine) return grow(error);
         // one error that is too large may be chance, where few rows have most of the curvature
         ++strikes_;
-        const bool can_shrink = rows_ / 2 >= least_;
+        const bool can_shrink = rows_ / 2 >= least();
         between_ = fewest_between;
         if (strikes_ < 2 && error <= undone_above()) return;
         strikes_ = 0;
@@ -105,7 +127,9 @@ public:
         if (can_shrink) {
             too_large_ = rows_;
             // the error grows with the blocks, so that far too much of it asks for more than one half
-            for (double left = error; left > tolerance_ && rows_ / 2 >= least_; left *= 0.5) rows_ /= 2;
+            for (double left = error; left > tolerance_ && rows_ / 2 >= least(); left /= growth()) rows_ /= 2;
+        } else if (!swept_ && may_sweep()) {
+            sweep(rows_done);
         } else {
             stretch_ = std::min(std::max({4 * stretch_, blocks_alone_ * rows_, least_stretch_}), longest_stretch_);
             train_alone_until(rows_done + stretch_);
@@ -127,22 +151,37 @@ public:
         long_ = false;
         train_alone_until(until);
         check_next();
-        if (adapts_ && rows_ / 2 >= least_) rows_ /= 2;
+        if (adapts_ && rows_ / 2 >= least()) rows_ /= 2;
     }
 
     template <class State>
     void archive(State& state) {
-        state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_, long_, long_tried_);
+        state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_, long_, long_tried_, swept_,
+              rows_swept_, plain_again_, plain_wait_);
     }
 
+    static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+
 private:
+    std::int64_t least() const { return swept_ ? least_swept_ : least_; }
+    double growth() const { return swept_ ? 4.0 : 2.0; }  // of the error, with blocks twice as large
+
+    // No blocks are merged well enough: rounds are refined from now on.
+    void sweep(std::int64_t rows_done) {
+        swept_ = true;
+        plain_again_ = std::max(plain_again_, rows_done);
+        rows_ = std::max(rows_swept_, least_swept_);
+        too_large_ = none;
+        check_next();
+    }
+
     bool worth_rounds() const { return !adapts_ || least_ <= most_; }
 
     void grow(double error) {
         strikes_ = 0;
         stretch_ /= 4;
         if (rows_ >= too_large_) too_large_ = none;
-        if (!(error < (2 * rows_ < too_large_ ? 0.5 : 0.25) * tolerance_)) return;
+        if (!(error * growth() * (2 * rows_ < too_large_ ? 1.0 : 2.0) < tolerance_)) return;
         stretch_ = 0;
         if (2 * rows_ > most_) return;
         rows_ *= 2;
@@ -152,7 +191,7 @@ private:
     static constexpr std::int64_t first = 32, most_at_first = 16384;
     static constexpr std::int64_t many_blocks = 32;  // of a pass
     static constexpr int fewest_between_long = 16;   // checks take a quarter of the time of two passes
-    static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+    static constexpr int most_plain_wait = 3;        // doublings
     static constexpr int most_between = 64;
     static constexpr double hopeless = 0.5;
 
@@ -163,6 +202,11 @@ private:
     std::int64_t too_large_ = none;  // blocks of so many rows had too large an error
     int strikes_ = 0;                // checks in a row with too large an error
     int since_ = 0, between_ = fewest_between;
+    std::int64_t least_swept_ = none;
+    bool swept_ = false;
+    std::int64_t rows_swept_ = 0;   // of a block, when rounds were refined last
+    std::int64_t plain_again_ = 0;  // rows done when rounds without sweeps are tried again
+    int plain_wait_ = 0;            // doublings of a pass until then
     bool long_ = false, long_tried_ = false;
 };
 

@@ -29,8 +29,9 @@ constexpr double small_scale = 2e-3;    // a model's scale is made 1 again from 
 constexpr std::int64_t few_blocks = 4;  // of a round, of which a check knows the error well
 constexpr double seen_beside_noise = 8.0;  // tolerances that an error may be of the noise, with two blocks
 constexpr double most_noise = 0.5;         // that counts
-constexpr double loss_counts = 2.0;        // times as much as an error of predictions
+constexpr double loss_counts = 2.0;        // times as much as an error of predictions; twice where a sweep may help
 constexpr double most_memory = 1.0 / 3.0;  // of long blocks
+constexpr double swept_from = 4.0;         // times that a feature comes up in a round
 constexpr double strong_decay = 0.5;       // what is left of a weight after a round that no merge can wait for
 
 template <class Rows>
@@ -121,7 +122,8 @@ private:
         const Rule& rule = work.spec.rule;
         RoundOfBlocks round;
         round.count = static_cast<int>(pieces_.size());
-        round.refined = asked_ > 0 && pieces_.size() > 1;
+        sweeps_wanted_ = std::min(asked_ > 0 ? asked_ : control_.sweeps(), round.count - 1);
+        round.refined = sweeps_wanted_ > 0;
         double left = 1.0, smallest = 1.0;  // of a weight after this round, and the scale of the model then
         for (const Lane& lane : work.model.lanes()) {
             double sum = 0.0, kept = 1.0, owed = lane.owed;
@@ -146,11 +148,14 @@ private:
             round.rows.push_back(number);
             if (from > 0.0) round.averaged.push_back(std::clamp(piece.t + number - from, 0.0, number));
         }
-        plain_ = round.plain = round.refined || left < strong_decay || from > 0.0 || l1_;
+        const bool fresh = smallest < small_scale;
+        // sweeps that are asked for go over all there is, so that enough of them are the sequential run
+        plain_ = round.plain = (round.refined && (asked_ > 0 || fresh)) || left < strong_decay || from > 0.0 || l1_;
         follow_levels(rows);
         const bool last = pieces_.back().begin + pieces_.back().rows == order_.count();
-        round.fresh_scale = plain_ || smallest < small_scale;
+        round.fresh_scale = plain_ || fresh;
         round.reach = last || together_ || round.fresh_scale ? work.rows.features : merge_.levels.due(++round_number_);
+        if (round.refined) round.swept = merge_.levels.in_round(rows * width_, swept_from);
         fresh_ = round.fresh_scale;
         refining_ = round.refined;
         checking_ = watches_ && pieces_.size() > 1 && !check_.pending && control_.check_due();
@@ -248,12 +253,16 @@ private:
         train_blocks(member, work, stopped);
         if (halted_ || harmed_) return;
         if (l1_) settle_l1(member, work);
-        if (refining_) return refine(member, work, stopped);
+        const bool urgent = urgent_;  // the end of a round plans the next
+        if (refining_) {
+            refine(member, work, stopped);
+            if (urgent && !halted_) check_at_once(member, work, stopped);
+            return;
+        }
         if (checking_ && chance_counts_) {
             measure_noise(member, work);
             if (!control_.are_long()) measure_crowding(member, work);
         }
-        const bool urgent = urgent_;  // the end of a round plans the next
         member.phase(
             merge_.slices,
             [&](std::int64_t slice) {
@@ -261,7 +270,8 @@ private:
             },
             [&] {
                 const int blocks = static_cast<int>(pieces_.size());
-                if (checking_) aim_check(work, blocks);
+                if (checking_)
+                    aim_check(blocks, [&](int c) { return merge_.merged_intercept(work, c, blocks - 1, nullptr); });
                 for (int c = 0; c < work.model.classes(); ++c) take_intercept(work, c, nullptr);
                 take_lanes(work);
                 if (!urgent_) end_round(work);
@@ -306,6 +316,7 @@ private:
                 if (harmed_) return;
                 if (check_.pending) judge_check();
                 if (!l1_) begin_merge(work);
+                if (refining_) begin_refining(work);
             });
     }
 
@@ -334,8 +345,10 @@ private:
         const Piece& piece = pieces_[static_cast<std::size_t>(p)];
         Rule rule = rule_;
         // in the last sweep blocks are where they should be, the first one is from the beginning
-        rule.track_norms =
-            work.spec.rule.track_norms && refining_ && (again ? sweeps_of_round_ + 1 == sweeps_wanted() : p == 0);
+        const bool counts = !refining_ || (again ? sweeps_of_round_ + 1 == sweeps_wanted_ : p == 0);
+        rule.track_norms = work.spec.rule.track_norms && asked_ > 0 && refining_ && counts;
+        // what waits would see its rows twice
+        replica.hold(counts || plain_ ? work.rows.features : merge_.swept());
         if (rule.track_norms) measure_norms(work, replica);
         if (train(work, replica, piece, rule, stopped) < piece.rows) stop_ = true;
         if (!l1_) merge_.project(work, p, again);
@@ -390,7 +403,7 @@ private:
         for (int c = 0; c < work.model.classes(); ++c) {
             Lane& lane = work.model.lanes()[static_cast<std::size_t>(c)];
             lane.intercept = next_intercepts_[static_cast<std::size_t>(c)];
-            lane.scale = refining_ ? 1.0 : merge_.merged_scale(work, c);
+            lane.scale = merge_.merged_scale(work, c);
             lane.inverse = 1.0 / lane.scale;
             lane.average_scales = 0.0;
             lane.intercept_sum += next_sums_[static_cast<std::size_t>(c)];
@@ -435,6 +448,7 @@ private:
         Piece piece;
         std::int64_t reach = 0;  // the features that are compared: those that were merged
         int blocks = 0;
+        bool swept = false;  // the round was refined
         bool pending = false;
         bool in_turn = false;  // instead of a block of the round under way
         double error = 0.0;
@@ -444,14 +458,15 @@ private:
     };
 
     // The weights are in place already.
-    void aim_check(Workspace<Rows>& work, int blocks) {
+    template <class Intercept>
+    void aim_check(int blocks, Intercept&& intercept) {
         check_.piece = pieces_.back();
         check_.reach = std::min(cold_, reach_);
         check_.blocks = blocks;
+        check_.swept = refining_;
         check_.pending = true;
-        for (int c = 0; c < work.model.classes(); ++c)
-            check_.model->lanes()[static_cast<std::size_t>(c)].intercept =
-                merge_.merged_intercept(work, c, blocks - 1, nullptr);
+        for (int c = 0; c < check_.model->classes(); ++c)
+            check_.model->lanes()[static_cast<std::size_t>(c)].intercept = intercept(c);
     }
 
     // Trains it, and compares what it has come to with the merged model, which nobody changes meanwhile.
@@ -472,9 +487,12 @@ private:
 
     // Blocks before the last are off by less, as they started from less far behind, and independently of it.
     void sum_up_check() {
-        check_.error = error_.compared() * all_blocks(check_.blocks);
+        check_.error = error_.compared() * (forgotten() ? 1.0 : all_blocks(check_.blocks));
         check_.loss_change = error_.loss_changed();
     }
+    // A sweep leaves next to nothing but what the last blocks are off by, and that in steep directions, which the next
+    // rounds forget if their steps are as long.
+    bool forgotten() const { return check_.swept && !depends_on_time(rule_.schedule); }
     static double all_blocks(std::size_t count) { return std::sqrt(0.5 * static_cast<double>(count)); }
 
     // What chance alone makes of a round: two blocks started from the same model, on other rows, and differ by the
@@ -524,7 +542,8 @@ private:
         const double pairs = 0.5 * static_cast<double>(check_.blocks);
         const double seen = chance_counts_ ? std::max(1.0, seen_beside_noise / pairs * check_.noise) : 1.0;
         const bool by_loss = control_.adapts() && !rule_.soft_curvature;
-        return std::max(check_.error / seen, by_loss ? loss_counts * check_.loss_change : 0.0);
+        const double counts = forgotten() ? 1.0 : control_.may_sweep() ? 2.0 * loss_counts : loss_counts;
+        return std::max(check_.error / seen, by_loss ? counts * check_.loss_change : 0.0);
     }
 
     // Where gradients jump, a small difference is soon a large one: no round is worth more than the tolerance.
@@ -642,12 +661,13 @@ private:
 
     template <class Stopped>
     void refine(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
-        member.alone([&] { begin_refining(work); });
         follow_chain(member, work, false, false);
         do {
             member.phase(
-                static_cast<std::int64_t>(pieces_.size()) - 1,
-                [&](std::int64_t task) { train_block(work, static_cast<int>(task) + 1, true, stopped); },
+                static_cast<std::int64_t>(pieces_.size()),
+                [&](std::int64_t p) {
+                    if (p > 0) train_block(work, static_cast<int>(p), true, stopped);
+                },
                 [&] {
                     std::swap(next_, last_);
                     std::swap(next_intercepts_, last_intercepts_);
@@ -655,28 +675,49 @@ private:
                     if (!halted_) merge_.chain(work, true);
                 });
             if (halted_) return;
-            follow_chain(member, work, true, sweeps_of_round_ + 1 == sweeps_wanted());
+            if (asked_ == 0) return finish_sweep(member, work);
+            follow_chain(member, work, true, sweeps_of_round_ + 1 == sweeps_wanted_);
             member.alone([&] { judge_sweep(work); });
-        } while (refine_more_);
-        const ModelView<V> global = work.model.view();
+        } while (sweeps_of_round_ < sweeps_wanted_);
         member.phase(
             merge_.slices,
-            [&](std::int64_t slice) {
-                const std::int64_t begin = slice * global.features / merge_.slices * global.stride,
-                                   end = (slice + 1) * global.features / merge_.slices * global.stride;
-                std::copy(global.weights + begin, global.weights + end, before_.data() + begin);
-                std::copy(next_.data() + begin, next_.data() + end, global.weights + begin);
-            },
+            [&](std::int64_t slice) { merge_.finish_swept(work, slice, next_.data(), before_.data(), nullptr); },
             [&] {
                 take_lanes(work);
                 end_round(work);
             });
     }
 
+    // The one sweep of a round that nobody has asked it of. What it has changed is not looked at: a check says how far
+    // off the round is after it.
+    void finish_sweep(Crew::Member& member, Workspace<Rows>& work) {
+        Model<V>* const checked = checking_ ? check_.model.get() : nullptr;
+        member.phase(
+            merge_.slices,
+            [&](std::int64_t slice) {
+                merge_.follow(work, slice, true, true, next_.data(), checked);
+                merge_.finish_swept(work, slice, next_.data(), before_.data(), checked);
+            },
+            [&] {
+                ++sweeps_of_round_;
+                ++sweeps_;
+                for (int c = 0; c < work.model.classes(); ++c) take_intercept(work, c, starts_of(c));
+                if (checking_) {
+                    aim_check(static_cast<int>(pieces_.size()),
+                              [&](int c) { return starts_of(c)[pieces_.size() - 1]; });
+                    check_.noise = 0.0;
+                }
+                take_lanes(work);
+                if (!urgent_) end_round(work);
+            });
+    }
+
+    double* starts_of(int c) { return start_intercepts_.data() + static_cast<std::size_t>(c) * pieces_.size(); }
+
     void begin_refining(const Workspace<Rows>& work) {
         const std::size_t numbers = before_.size();
         if (next_.size() != numbers) next_ = Array<V>(numbers);
-        if (last_.size() != numbers) last_ = Array<V>(numbers);
+        if (last_.size() != numbers) last_ = Array<V>(numbers);  // pages are made where they are used
         merge_.make_starts();
         start_intercepts_.clear();
         for (const Lane& lane : work.model.lanes())
@@ -687,18 +728,20 @@ private:
     // Puts replicas where their blocks should have started, and the end of the chain into next_.
     void follow_chain(Crew::Member& member, Workspace<Rows>& work, bool again, bool last) {
         member.phase(
-            merge_.slices, [&](std::int64_t slice) { merge_.follow(work, slice, again, last, next_.data()); },
+            merge_.slices, [&](std::int64_t slice) { merge_.follow(work, slice, again, last, next_.data(), nullptr); },
             [&] {
                 for (int c = 0; c < work.model.classes(); ++c) {
                     const auto lane = static_cast<std::size_t>(c);
-                    double* starts = start_intercepts_.data() + lane * pieces_.size();
-                    take_intercept(work, c, starts);
+                    const double* const starts = starts_of(c);
+                    take_intercept(work, c, starts_of(c));
                     for (std::size_t p = 1; p < pieces_.size(); ++p) {
                         Lane& own = merge_.replicas[p]->lanes()[lane];
                         const double loss = own.loss, objective = own.objective;  // of the sweep, if it is the last
                         own = work.model.lanes()[lane];
                         own.intercept = starts[p];
-                        own.scale = own.inverse = own.folded = 1.0;
+                        own.scale = merge_.start_scale(work, static_cast<int>(p), c);
+                        own.inverse = 1.0 / own.scale;
+                        own.folded = 1.0;
                         own.average_scales = own.intercept_sum = 0.0;
                         own.loss = loss;
                         own.objective = objective;
@@ -707,7 +750,7 @@ private:
             });
     }
 
-    // What the last sweep has changed, as a share of the spread of the predictions, and whether to go on.
+    // What the first sweep has changed, as a share of the spread of the predictions.
     void judge_sweep(const Workspace<Rows>& work) {
         ++sweeps_of_round_;
         ++sweeps_;
@@ -720,10 +763,7 @@ private:
             errors_ += std::isfinite(error) ? error : 1.0;
             ++checks_;
         }
-        refine_more_ = sweeps_of_round_ < sweeps_wanted();
     }
-
-    int sweeps_wanted() const { return std::min(asked_, static_cast<int>(pieces_.size()) - 1); }
 
     // ---- the end of a round, and the net
 
@@ -740,10 +780,10 @@ private:
             for (std::size_t p = 0; p < pieces_.size(); ++p)
                 work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
         round_followed_ = 0;
-        if (refining_)
-            take_objectives(work, rows);
-        else
+        if (!refining_)
             correct_losses(work);
+        else if (asked_ > 0)
+            take_objectives(work, rows);
         norms_known_ = false;
         round_rows_ = rows;
         round_merges_ = static_cast<std::int64_t>(pieces_.size());
@@ -832,6 +872,7 @@ private:
         if (counts && !chance_counts_) control_.try_again(rows_done_);
         chance_counts_ = counts;
         if (chance_led_ >= 2) control_.try_long(order_.count());
+        control_.try_without_sweeps(rows_done_, order_.count());
         order_written_ = width_ > 1 && seated_classes_ != work.model.classes();
         if (!order_written_) return;  // the crew will
         order_.write(work, strategy.cores);
@@ -861,15 +902,29 @@ private:
         level_rows_ = -1;
         cold_ = model.features;
         const std::int64_t most = std::max<std::int64_t>(1, order_.count() / (4 * width_));
-        // merges are less exact with L1 than their checks say: there they are tried again less soon
         const RoundCosts round = costs(work);
-        std::int64_t least = round.least_block(most, [&](std::int64_t rows) {
+        const auto due = [&](std::int64_t rows) {
             merge_.levels.follow(rows * width_);
             return merge_.levels.mean_due();
-        });
-        if (!strategy.only_worth) least = std::min(least, most);
-        control_.begin(strategy.block_size, least, most, round.least_stretch(l1_ ? 20.0 : 2.5), l1_ ? 32 : 8,
+        };
+        const auto least = [&](int sweeps) {
+            const std::int64_t rows = round.least_block(most, due, sweeps);
+            return strategy.only_worth ? rows : std::min(rows, most);
+        };
+        // merges are less exact with L1 than their checks say: there they are tried again less soon
+        control_.begin(strategy.block_size, least(0), most, round.least_stretch(l1_ ? 20.0 : 2.5), l1_ ? 32 : 8,
                        strategy.tolerance, order_.count());
+        if (may_sweep(work)) control_.allow_sweeps(least(1));
+    }
+
+    // Rounds may be refined where no merge is good enough: of losses whose gradients do not jump, since sweeps over
+    // kinks do not settle, where what waits can be held.
+    bool may_sweep(Workspace<Rows>& work) {
+        const StrategySpec& strategy = work.spec.strategy;
+        merge_.levels.follow(1);
+        const bool waits = merge_.levels.every_round() < work.rows.features;
+        return watches_ && strategy.block_size == 0 && width_ >= few_blocks && !l1_ && !rule_.soft_curvature &&
+               before_average_.size() == 0 && !(waits && merge_.stride() > 1);
     }
 
     RoundCosts costs(const Workspace<Rows>& work) {
@@ -922,8 +977,7 @@ private:
     Array<double> before_average_;
     Array<V> before_received_;
     std::vector<Lane> before_lanes_;
-    bool refine_more_ = false;
-    int sweeps_of_round_ = 0;
+    int sweeps_wanted_ = 0, sweeps_of_round_ = 0;
     Array<V> next_, last_;  // what the chain has come to, and before the last sweep
     std::vector<double> next_intercepts_, last_intercepts_, start_intercepts_;
     std::vector<double> next_sums_;  // what the round adds to the sums of intercepts

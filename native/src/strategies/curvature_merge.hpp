@@ -29,6 +29,7 @@ namespace symsgd {
 struct RoundOfBlocks {
     int count = 0;                 // blocks
     std::int64_t reach = 0;        // features that are merged, from the first on
+    std::int64_t swept = 0;        // and of these, with sweeps, that blocks are corrected in before they run again
     bool refined = false;          // by sweeps
     bool plain = false;            // replicas start with scale 1
     bool fresh_scale = false;      // the merged model has scale 1
@@ -292,24 +293,10 @@ public:
     // says that the last block should have started, as far as nothing of it has waited.
     void finish(Workspace<Rows>& work, std::int64_t slice, V* before, Model<V>* checked) {
         const auto [begin, end] = bounds(slice);
-        double* const crossed = crossed_.data() + slice * classes_;
         const std::int64_t cold = std::clamp(cold_, begin, end);
         if (checked != nullptr) aim(work, begin, cold, *checked);
-        finish_stretch(work, begin, cold, before, crossed);
-        // of what is rare most is as it was, in every replica
-        for (std::int64_t i = cold; i < end;) {
-            const std::int64_t from = i;
-            while (i < end && touched(work, i, std::min(end, page_end(i)))) {
-                changed_[static_cast<std::size_t>(i / page)].store(1, std::memory_order_relaxed);
-                i = std::min(end, page_end(i));
-            }
-            finish_stretch(work, from, i, before, crossed);
-            if (i == end) break;
-            const std::int64_t next = std::min(end, page_end(i));
-            const V* weights = work.model.view().weights;
-            std::copy(weights + i * stride_, weights + next * stride_, before + i * stride_);
-            i = next;
-        }
+        finish_stretch(work, begin, cold, before, crossed_.data() + slice * classes_);
+        finish_rare(work, slice, cold, end, before);
     }
 
     // What the losses of the blocks of the last merge would sum up to more, had each of them started from where the one
@@ -331,11 +318,53 @@ public:
     }
 
     // A slice for refinement: every replica is put where the chain says that its block should have started, and `next`
-    // gets the end of the chain.
-    void follow(Workspace<Rows>& work, std::int64_t slice, bool again, bool last, V* next) {
-        const auto [begin, end] = bounds(slice);
+    // gets the end of the chain. Features that may have waited are none of it.
+    void follow(Workspace<Rows>& work, std::int64_t slice, bool again, bool last, V* next, Model<V>* checked) {
+        const auto [begin, end] = bounds(slice, swept());
+        if (begin == end) return;
+        if (stride_ == 1 && sampler_.features_are_first() && !averages())
+            return follow_lines(work, begin, end, again, last, next, checked);
         for (int c = 0; c < classes_; ++c) follow_class(work, c, begin, end, again, last && averages(), next);
+        if (checked == nullptr) return;
+        const ModelView<V> to = checked->view();
+        const V* const start = starts_[static_cast<std::size_t>(round_.count - 1)].data();
+        for (int c = 0; c < classes_; ++c) {
+            const V by = static_cast<V>(1.0 / to.lanes[c].scale);
+            for (std::int64_t at = begin * stride_ + c; at < end * stride_; at += stride_)
+                to.weights[at] = start[at] * by;
+        }
     }
+
+    // A slice of the merged model after the last sweep, whose chain has ended at `next`, in place of the old one. What
+    // has waited is merged now; `checked`, if there is one, becomes where the last block should have started.
+    void finish_swept(Workspace<Rows>& work, std::int64_t slice, const V* next, V* before, Model<V>* checked) {
+        const auto [begin, end] = bounds(slice, swept());
+        const ModelView<V> global = work.model.view();
+        std::copy(global.weights + begin * stride_, global.weights + end * stride_, before + begin * stride_);
+        for (int c = 0; c < classes_; ++c) {
+            const V inverse = static_cast<V>(1.0 / merged_scale(work, c));
+            for (std::int64_t at = begin * stride_ + c; at < end * stride_; at += stride_)
+                global.weights[at] = next[at] * inverse;
+        }
+        const auto share = [&](std::int64_t from, std::int64_t to, std::int64_t part) {
+            return from +
+                   part * ((to - from) / static_cast<std::int64_t>(lanes)) / slices * static_cast<std::int64_t>(lanes) +
+                   (part == slices ? (to - from) % static_cast<std::int64_t>(lanes) : 0);
+        };
+        const std::int64_t cold = std::max(swept(), std::min(cold_, round_.reach));
+        const std::int64_t from = share(swept(), cold, slice), until = share(swept(), cold, slice + 1);
+        if (checked != nullptr) aim(work, from, until, *checked);
+        finish_stretch(work, from, until, before, crossed_.data() + slice * classes_);
+        finish_rare(work, slice, share(cold, round_.reach, slice), share(cold, round_.reach, slice + 1), before);
+    }
+
+    // What a block of a round with sweeps starts with: lanes of the model's scale as the penalty will have left it.
+    double start_scale(const Workspace<Rows>& work, int p, int c) const {
+        return round_.plain ? 1.0 : work.model.lanes()[static_cast<std::size_t>(c)].scale * planned_decay(p, c);
+    }
+
+    // Features that sweeps go over.
+    std::int64_t swept() const { return round_.plain ? round_.reach : std::min({cold_, round_.reach, round_.swept}); }
 
     // The intercepts by the same chain, of the first `blocks` blocks; `starts` (of each block) are where blocks
     // started, and become where they should have. Null in a round without sweeps.
@@ -419,18 +448,36 @@ public:
     MergeLevels levels;
 
 private:
+    // Features that have waited: of what is rare most is as it was, in every replica.
+    void finish_rare(Workspace<Rows>& work, std::int64_t slice, std::int64_t begin, std::int64_t end, V* before) {
+        double* const crossed = crossed_.data() + slice * classes_;
+        for (std::int64_t i = begin; i < end;) {
+            const std::int64_t from = i;
+            while (i < end && touched(work, i, std::min(end, page_end(i)))) {
+                changed_[static_cast<std::size_t>(i / page)].store(1, std::memory_order_relaxed);
+                i = std::min(end, page_end(i));
+            }
+            finish_stretch(work, from, i, before, crossed);
+            if (i == end) break;
+            const std::int64_t next = std::min(end, page_end(i));
+            const V* weights = work.model.view().weights;
+            std::copy(weights + i * stride_, weights + next * stride_, before + i * stride_);
+            i = next;
+        }
+    }
+
     Spectrum<V>& spectrum(int c) { return spectra_[static_cast<std::size_t>(c)]; }
     double keep(int p, int c) const { return round_.keep[static_cast<std::size_t>(c * round_.count + p)]; }
     // The features of a slice. One that Q has a row of takes twice as long, and where features are numbered by
     // frequency all of those come first. Slices begin with a line of the cache, which is then one thread's.
-    std::pair<std::int64_t, std::int64_t> bounds(std::int64_t slice) const {
-        const std::int64_t number = round_.reach - begin_,
-                           places = static_cast<std::int64_t>(sampler_.features().size());
+    std::pair<std::int64_t, std::int64_t> bounds(std::int64_t slice) const { return bounds(slice, round_.reach); }
+    std::pair<std::int64_t, std::int64_t> bounds(std::int64_t slice, std::int64_t reach) const {
+        const std::int64_t number = reach - begin_, places = static_cast<std::int64_t>(sampler_.features().size());
         const std::int64_t slow =
             sampler_.features_are_first() ? std::clamp<std::int64_t>(places - begin_, 0, number) : 0;
         const auto begin = [&](std::int64_t k) {
             const std::int64_t at = k * (number + slow) / slices, feature = at < 2 * slow ? at / 2 : at - slow;
-            return k == slices ? round_.reach : begin_ + feature / lanes * lanes;
+            return k == slices ? reach : begin_ + feature / lanes * lanes;
         };
         return {begin(slice), begin(slice + 1)};
     }
@@ -752,12 +799,70 @@ private:
 
     // What a thread needs for a slice: made anew for each, it would take as long as what is done with it.
     struct Room {
-        std::vector<V> moved, factors, along, keeps, scales, befores;
+        std::vector<V> moved, factors, along, keeps, scales, befores, begun, inverse;
         std::vector<const V*> ends;
+        std::vector<V*> starts, missed;
     };
     static Room& own_room() {
         static thread_local Room room;
         return room;
+    }
+
+    // The same by whole lines, of one class.
+    void follow_lines(Workspace<Rows>& work, std::int64_t begin, std::int64_t end, bool again, bool last, V* next,
+                      Model<V>* checked) {
+        const auto& kernels = work.kernels.template of_curvature<V>();
+        const int blocks = round_.count, n = spectrum(0).columns();
+        Room& room = own_room();
+        for (auto* numbers : {&room.scales, &room.befores, &room.begun, &room.inverse, &room.keeps}) numbers->clear();
+        room.starts.clear();
+        room.missed.clear();
+        for (int p = 0; p < blocks; ++p) {
+            const ModelView<V> own = replicas[static_cast<std::size_t>(p)]->view();
+            room.starts.push_back(own.weights);
+            room.missed.push_back(starts_[static_cast<std::size_t>(p)].data());
+            room.scales.push_back(static_cast<V>(own.lanes[0].scale));
+            room.befores.push_back(static_cast<V>(rested(work, p, 0, again)));
+            room.begun.push_back(static_cast<V>(untouched(work, p - 1, 0)));
+            room.inverse.push_back(static_cast<V>(1.0 / start_scale(work, p, 0)));
+            room.keeps.push_back(static_cast<V>(keep(p, 0)));
+        }
+        const auto places =
+            std::clamp<std::int64_t>(static_cast<std::int64_t>(sampler_.features().size()) - begin, 0, end - begin);
+        const std::int64_t filled = (places + static_cast<std::int64_t>(lanes) - 1) / static_cast<std::int64_t>(lanes) *
+                                    static_cast<std::int64_t>(lanes);
+        const int from = last ? std::max(0, blocks - 2) : 0;
+        room.along.resize(static_cast<std::size_t>((2 * blocks - from) * filled));
+        if (places > 0) {
+            const V* const q = turned_[0].data() + begin;
+            const V* const products = products_[0].data();
+            kernels.multiply_along(q, room_, n, places, products, blocks, room.along.data(), filled);
+            kernels.multiply_along(q, room_, n, places, products + (blocks + from) * n, blocks - from,
+                                   room.along.data() + blocks * filled, filled);
+        }
+        kernels.follow({.begin = begin,
+                        .end = end,
+                        .blocks = blocks,
+                        .weights = work.model.view().weights,
+                        .factors = factors_.data(),
+                        .ends = room.starts.data(),
+                        .missed = room.missed.data(),
+                        .scales = room.scales.data(),
+                        .ended = room.befores.data(),
+                        .begun = room.begun.data(),
+                        .inverse = room.inverse.data(),
+                        .keeps = room.keeps.data(),
+                        .all = static_cast<V>(untouched(work, blocks - 1, 0)),
+                        .places = filled,
+                        .room = filled,
+                        .own = room.along.data(),
+                        .chained = room.along.data() + blocks * filled,
+                        .chained_from = from,
+                        .again = again,
+                        .last = last,
+                        .next = next,
+                        .checked = checked == nullptr ? nullptr : checked->view().weights,
+                        .checked_by = checked == nullptr ? V{} : static_cast<V>(1.0 / checked->lanes()[0].scale)});
     }
 
     void follow_class(Workspace<Rows>& work, int c, std::int64_t begin, std::int64_t end, bool again, bool average,
@@ -773,6 +878,7 @@ private:
             const V scale = static_cast<V>(own.lanes[c].scale), kept = static_cast<V>(keep(p, c));
             const V begun = static_cast<V>(untouched(work, p - 1, c)),
                     ended = static_cast<V>(rested(work, p, c, again));
+            const V inverse = static_cast<V>(1.0 / start_scale(work, p, c));
             V* start = starts_[static_cast<std::size_t>(p)].data();
             for (std::int64_t k = first; k < last; ++k) {
                 const auto i = static_cast<std::size_t>(sampler_.features()[static_cast<std::size_t>(k)] - begin);
@@ -790,7 +896,10 @@ private:
                 v[here] =
                     (v[here] - old) * (factors_[static_cast<std::size_t>(i * classes_ + c)] * kept) + (moved - q[here]);
                 d[here] = v[here] + q[number + here];
-                if (p > 0) start[at] = own.weights[at] = started;
+                if (p > 0) {
+                    start[at] = started;
+                    own.weights[at] = started * inverse;
+                }
                 if (p > 0 && own.average != nullptr) own.average[at] = 0.0;
             }
         }

@@ -56,6 +56,12 @@ public:
         return ends_[level];
     }
 
+    // Features that come up so often in a round of so many rows, or more; at least those that every round merges first.
+    std::int64_t in_round(std::int64_t rows, double occurrences) const {
+        if (order_ == nullptr) return features_;
+        return std::max(least_, order_->in_share(occurrences / static_cast<double>(std::max<std::int64_t>(rows, 1))));
+    }
+
     // Rounds from one merge of a feature to the next; calls f(begin, end, rounds) for each level.
     template <class F>
     void for_levels(F&& f) const {

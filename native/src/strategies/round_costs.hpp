@@ -42,14 +42,16 @@ struct RoundCosts {
     }
 
     // Rows of a block with which a round is 1.4 times as fast as one thread: less would be lost again to threads that
-    // are late. `due(rows)` are the features that a round of so many rows merges, on the mean.
+    // are late. `due(rows)` are the features that a round of so many rows merges, on the mean. A sweep trains all
+    // blocks once more, and takes a chain more, which writes where each of them starts.
     template <class Due>
-    std::int64_t least_block(std::int64_t most, Due&& due) const {
+    std::int64_t least_block(std::int64_t most, Due&& due, int sweeps = 0) const {
+        const double chains = 1.0 + 0.2 * sweeps, trainings = (1.0 + sweeps) * blocks / threads;
         std::int64_t rows = 1;
         for (;; rows *= 2) {
             const double copies = number * due(rows) * stride * (1.0 + 2.0 / threads) * blocks / threads;
             const double merge = 10800.0 * threads - 14600.0 + copies + products / 8.0;
-            if (rows > most || merge / row <= static_cast<double>(rows) * (blocks / 1.4 - blocks / threads))
+            if (rows > most || chains * merge / row <= static_cast<double>(rows) * (blocks / 1.4 - trainings))
                 return rows;
         }
     }
