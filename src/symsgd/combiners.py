@@ -102,9 +102,10 @@ class Curvature(Combiner):
     rank : directions of H that are followed by themselves; "auto" takes four for every block of a round, at least 16
         and at most 32, and up to twice as many where there are up to 1,024 features
     refine : sweeps of refinement in every round, no more and no less; the first of each measures the error of the
-        merge. 0 never refines and never measures. "auto" never refines, but measures: now and then the last block of a
-        round is trained again from where the merge says that it should have started. As many sweeps as a round has
-        blocks, less one, *are* sequential SGD (a block a thread). Without rounds (``Async``) "auto" or 0
+        merge. 0 never refines and never measures. "auto" measures: now and then the last block of a round is trained
+        again from where the merge says that it should have started. And with ``block_size="auto"`` it refines rounds
+        of smooth losses by one sweep where no merge is good enough. As many sweeps as a round has blocks, less one,
+        *are* sequential SGD (a block a thread). Without rounds (``Async``) "auto" or 0
     tolerance : of the error that "auto" measures, how far predictions are off as a share of their spread. Larger errors
         make blocks smaller, errors below half of it larger (``block_size="auto"``); at more than twice the tolerance a
         merge of blocks of a new size is undone, of blocks of a given size only above 0.5
