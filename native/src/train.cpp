@@ -161,10 +161,11 @@ public:
 
 private:
     Lane& lane(int c) { return work_.model.lanes()[static_cast<std::size_t>(c)]; }
-    // whether one lane sees every step
-    bool sequential() const {
+    // Whether the lanes add up the penalty that every row has met.
+    bool follows_penalty() const {
         const StrategyKind kind = work_.spec.strategy.kind;
-        return kind == StrategyKind::sequential || kind == StrategyKind::sliced || kind == StrategyKind::directions;
+        return kind == StrategyKind::sequential || kind == StrategyKind::sliced || kind == StrategyKind::directions ||
+               kind == StrategyKind::curvature;
     }
 
     void begin_pass() {
@@ -177,19 +178,10 @@ private:
                 lane.norm1 = lane.sizes;
             }
         }
-        penalty_at_start_.clear();
         for (Lane& lane : work_.model.lanes()) {
-            penalty_at_start_.push_back(penalty_of(lane));
             lane.loss = lane.objective = 0.0;
             lane.likelihood = 1.0;
         }
-    }
-
-    // Of a model whose norms have been measured.
-    double penalty_of(const Lane& lane) const {
-        const Rule& rule = work_.spec.rule;
-        return 0.5 * rule.penalty.l2 * lane.squares * lane.scale * lane.scale +
-               rule.penalty.l1 * lane.sizes * lane.scale + rule.intercept_pull * lane.intercept;
     }
 
     void read_sums(PassSums& sums) const {
@@ -199,22 +191,17 @@ private:
             const double loss = lane.loss / rows;
             double penalty = lane.objective / rows;
             // Lasso shrinks unseen weights lazily, and threads know no norms but their own: there the penalty is that
-            // of the model at the end of the pass, or halfway to it
+            // of the model at the end of the pass
             if (rule.penalty.kind == PenaltyKind::halves)
                 penalty = rule.penalty.l1 * lane.norm1;
-            else if (!sequential() && rule.track_norms && !is_passive_aggressive(rule.schedule)) {
-                const double end = penalty_of(lane);
-                const double about = sums.halfway ? 0.5 * (penalty_at_start_[sums.loss.size()] + end) : end;
-                const double known = sums.followed > 0 ? lane.objective : 0.0;
-                penalty = (known + static_cast<double>(sums.rows - sums.followed) * about) / rows;
-            }
+            else if (!follows_penalty() && rule.track_norms && !is_passive_aggressive(rule.schedule))
+                penalty = penalty_of(rule, lane);
             sums.loss.push_back(loss);
             sums.objective.push_back(loss + penalty);
         }
     }
 
     Workspace<Rows> work_;
-    std::vector<double> penalty_at_start_;  // of the pass under way, by class
     ByFrequency<Rows> by_frequency_;
     std::optional<ReadAhead> ahead_;
     std::unique_ptr<Strategy<Rows>> strategy_;

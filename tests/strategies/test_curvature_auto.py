@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from curvature_cases import curved, off, sequential, trained
+from curvature_cases import curved, labels_of, off, sequential, trained, zipf_rows
 from strategy_cases import dense_rows, targets
 from symsgd import Result, SGDClassifier, losses, penalties, schedules, strategies, train
 from symsgd.callbacks import History
@@ -193,6 +193,27 @@ def test_a_tolerance_stops_where_that_of_the_sequential_run_does(schedule: Any) 
         result = trained(X, y, curved(128), n_threads, **case)
         assert result.n_passes == wanted.n_passes
         assert result.passes[-1].merges > 0
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "penalty"), [(2, penalties.L2(1e-2)), (8, penalties.L2(1e-2)), (2, penalties.ElasticNet(1e-3, 0.3))]
+)
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_penalty_is_that_of_the_models_that_rows_have_met(
+    monkeypatch: pytest.MonkeyPatch, waits: bool, n_threads: int, penalty: Any
+) -> None:
+    """Not that at the end of the pass, nor halfway to it: weights grow fast at first."""
+    if waits:
+        monkeypatch.setattr(strategies, "RENUMBER_FROM", 8)
+        monkeypatch.setattr(strategies, "MOST_PLACES", 4)
+    X, merged = zipf_rows(20_000, 400, 6), 0
+    for y in (labels_of(X), np.argmax(X @ np.random.default_rng(0).standard_normal((400, 3)), axis=1)):
+        case = EASY | {"penalty": penalty, "schedule": schedules.Constant(0.01), "tol": 1e-9}
+        runs = trained(X, y, curved(), n_threads, **case), sequential(X, y, **case)
+        found, wanted = (np.array([record.objective - record.loss for record in run.passes]) for run in runs)
+        np.testing.assert_allclose(found, wanted, rtol=0.04)
+        merged += sum(record.merges for record in runs[0].passes)
+    assert merged > 0
 
 
 def assert_told(result: Result, n_threads: int) -> None:

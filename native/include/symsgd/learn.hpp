@@ -131,6 +131,7 @@ struct CurvatureKernels {
     void (*multiply_along)(const V* q, std::int64_t q_room, int inner, std::int64_t places, const V* b, int columns,
                            V* out, std::int64_t room);
     void (*follow)(const Followed<V>&);
+    void (*norms_changed)(const V* now, const V* before, std::int64_t count, double* squares, double* sizes);
 };
 
 // See kernels/gram-inl.hpp and kernels/slice-inl.hpp.

@@ -85,14 +85,18 @@ struct PassSums {
     std::vector<double> objective;  // mean loss plus penalty, per class; equal to loss if norms are not tracked
     bool stopped = false;           // ShouldStop said so
     // curvature
-    int rank = 0;               // of the last estimate
-    std::int64_t sweeps = 0;    // of refinement
-    double error = -1.0;        // mean of what was measured; below 0: nothing was
-    std::int64_t alone = 0;     // rows trained one after the other
-    std::int64_t followed = 0;  // of which the lanes have the penalty at every step
-    bool halfway = false;       // of the others it is that between the start and the end of the pass, not at the end
-    std::int64_t caught = 0;    // merges that were not accepted
+    int rank = 0;             // of the last estimate
+    std::int64_t sweeps = 0;  // of refinement
+    double error = -1.0;      // mean of what was measured; below 0: nothing was
+    std::int64_t alone = 0;   // rows trained one after the other
+    std::int64_t caught = 0;  // merges that were not accepted
 };
+
+// Of a model whose norms are known.
+inline double penalty_of(const Rule& rule, const Lane& lane) {
+    return 0.5 * rule.penalty.l2 * lane.squares * lane.scale * lane.scale + rule.penalty.l1 * lane.sizes * lane.scale +
+           rule.intercept_pull * lane.intercept;
+}
 
 // What a strategy works on.
 template <class Rows>

@@ -212,10 +212,37 @@ void take_movement(V* w, V* before, const V* moved, std::int64_t count, V kept, 
     }
 }
 
+// What Σ w² and Σ |w| have changed by. Sums of a few thousand are exact enough in V.
 template <class V>
-constexpr CurvatureKernels<V> curvature_kernels{
-    &multiply_rows<V>,    &add_products<V>,  &multiply_sample<V>, &chain_weights<V>,
-    &chain_directions<V>, &take_movement<V>, &multiply_along<V>,  &follow<V>};
+void norms_changed(const V* now, const V* before, std::int64_t count, double* squares, double* sizes) {
+    constexpr int lanes = vector_lanes<V>;
+    constexpr std::int64_t together = 64 * lanes;
+    using R = Vector<V, lanes>;
+    const auto magnitude = [](auto x) { return x < 0 ? -x : x; };
+    std::int64_t i = 0;
+    while (i + lanes <= count) {
+        R square{}, size{};
+        for (const std::int64_t end = smallest(count, i + together); i + lanes <= end; i += lanes) {
+            const R to = load<V, lanes>(now + i), from = load<V, lanes>(before + i);
+            square += (to - from) * (to + from);
+            size += magnitude(to) - magnitude(from);
+        }
+        for (int k = 0; k < lanes; ++k) {
+            *squares += static_cast<double>(square[k]);
+            *sizes += static_cast<double>(size[k]);
+        }
+    }
+    for (; i < count; ++i) {
+        const double to = static_cast<double>(now[i]), from = static_cast<double>(before[i]);
+        *squares += (to - from) * (to + from);
+        *sizes += magnitude(to) - magnitude(from);
+    }
+}
+
+template <class V>
+constexpr CurvatureKernels<V> curvature_kernels{&multiply_rows<V>,  &add_products<V>,     &multiply_sample<V>,
+                                                &chain_weights<V>,  &chain_directions<V>, &take_movement<V>,
+                                                &multiply_along<V>, &follow<V>,           &norms_changed<V>};
 
 }  // namespace
 }  // namespace symsgd

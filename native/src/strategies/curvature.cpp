@@ -68,9 +68,7 @@ public:
         sums.rank = merge_.rank();
         sums.error = checks_ > 0 ? errors_ / static_cast<double>(checks_) : -1.0;
         sums.alone = alone_rows_;
-        sums.followed = work.spec.rule.track_norms ? alone_rows_ + followed_rows_ : 0;
         sums.caught = caught_;
-        sums.halfway = work.pass > 0;  // most of a first pass is near its end
         work.model.set_t(t_ + static_cast<double>(at_));
     }
 
@@ -96,7 +94,7 @@ private:
 
     template <class State>
     void archive(State& state, bool seated) {
-        state(rows_done_, estimates_, round_number_, norms_known_, chance_counts_, chance_led_, proven_rows_, control_);
+        state(rows_done_, estimates_, round_number_, chance_counts_, chance_led_, proven_rows_, control_);
         if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
     }
 
@@ -190,7 +188,6 @@ private:
             [&](std::int64_t) {
                 std::int64_t rows = order_.count() - at_;
                 if (width_ > 1) rows = std::min(rows, control_.alone(rows_done_));
-                know_norms(work);
                 Rule rule = rule_;
                 rule.track_norms = work.spec.rule.track_norms;
                 done_ = train(work, work.model, {at_, rows, t_ + static_cast<double>(at_)}, rule, stopped);
@@ -202,14 +199,6 @@ private:
                 alone_rows_ += done_;
                 decide_next(work);
             });
-    }
-
-    // The objective of rows trained alone is that of the sequential run, whose norms are kept up to date step by step.
-    // Merges know nothing of them.
-    void know_norms(Workspace<Rows>& work) {
-        if (!work.spec.rule.track_norms || norms_known_) return;
-        measure_norms(work, work.model);
-        norms_known_ = true;
     }
 
     static void measure_norms(Workspace<Rows>& work, Model<V>& model) {
@@ -408,7 +397,17 @@ private:
             lane.average_scales = 0.0;
             lane.intercept_sum += next_sums_[static_cast<std::size_t>(c)];
             lane.owed = merge_.replicas[pieces_.size() - 1]->lanes()[static_cast<std::size_t>(c)].owed;
+            follow_norms(lane, c);
         }
+    }
+
+    // A merge has changed the weights.
+    void follow_norms(Lane& lane, int c) {
+        const auto [squares, sizes] = merge_.norms_changed(c);
+        lane.squares = std::max(0.0, lane.squares + squares);
+        lane.sizes = std::max(0.0, lane.sizes + sizes);
+        lane.norm2 = lane.squares * lane.scale * lane.scale;
+        lane.norm1 = lane.sizes * lane.scale;
     }
 
     // Blocks of the next round are larger than any that were fine: it may be undone, and take with it what waits. In
@@ -423,6 +422,8 @@ private:
             [&] {
                 nothing_waits(work);
                 correct_losses(work);
+                for (int c = 0; c < work.model.classes(); ++c)
+                    follow_norms(work.model.lanes()[static_cast<std::size_t>(c)], c);
                 in_step_ = false;
                 if (!halted_ && at_ < order_.count()) decide_next(work);
             });
@@ -585,6 +586,7 @@ private:
                 [&] {
                     for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
                         work.model.lanes()[c].intercept = check_.model->lanes()[c].intercept;
+                    if (work.spec.rule.track_norms) measure_norms(work, work.model);
                     end_round(work);
                 });
         member.alone([&] {
@@ -779,12 +781,8 @@ private:
         for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
             for (std::size_t p = 0; p < pieces_.size(); ++p)
                 work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
-        round_followed_ = 0;
-        if (!refining_)
-            correct_losses(work);
-        else if (asked_ > 0)
-            take_objectives(work, rows);
-        norms_known_ = false;
+        if (!refining_) correct_losses(work);
+        add_penalties(work, static_cast<double>(rows));
         round_rows_ = rows;
         round_merges_ = static_cast<std::int64_t>(pieces_.size());
         at_ += rows;
@@ -797,14 +795,19 @@ private:
         if (!harmed_) decide_next(work);
     }
 
-    // The objective of rounds with sweeps is followed step by step, as that of rows alone is.
-    void take_objectives(Workspace<Rows>& work, std::int64_t rows) {
-        if (!work.spec.rule.track_norms) return;
-        followed_rows_ += rows;
-        round_followed_ = rows;
-        for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
-            for (std::size_t p = 0; p < pieces_.size(); ++p)
-                work.model.lanes()[c].objective += merge_.replicas[p]->lanes()[c].objective;
+    // The sequential run adds up the penalty of the model that each row has met. Where sweeps are asked for, so do
+    // blocks; else it changes little within a round.
+    void add_penalties(Workspace<Rows>& work, double rows) {
+        const Rule& rule = work.spec.rule;
+        if (!rule.track_norms) return;
+        for (std::size_t c = 0; c < work.model.lanes().size(); ++c) {
+            Lane& lane = work.model.lanes()[c];
+            if (refining_ && asked_ > 0)
+                for (std::size_t p = 0; p < pieces_.size(); ++p)
+                    lane.objective += merge_.replicas[p]->lanes()[c].objective;
+            else
+                lane.objective += rows * 0.5 * (penalty_of(rule, before_lanes_[c]) + penalty_of(rule, lane));
+        }
     }
 
     // `loss` is that of the net's rows by the model that the last merge has made.
@@ -816,7 +819,6 @@ private:
         at_ -= round_rows_;
         rows_done_ -= round_rows_;
         merges_ -= round_merges_;
-        followed_rows_ -= round_followed_;
         ++caught_;
         check_.pending = false;
         together_ = true;
@@ -864,7 +866,7 @@ private:
         rule_ = work.spec.rule;
         rule_.track_norms = false;
         t_ = work.model.t();
-        at_ = merges_ = sweeps_ = checks_ = alone_rows_ = followed_rows_ = caught_ = 0;
+        at_ = merges_ = sweeps_ = checks_ = alone_rows_ = caught_ = 0;
         errors_ = 0.0;
         stop_ = halted_ = harmed_ = to_be_judged_ = check_.pending = false;
         width_ = strategy.threads;
@@ -956,7 +958,6 @@ private:
     std::int64_t done_ = 0;
     std::atomic<bool> stop_{false};
     bool halted_ = false, alone_ = false;
-    bool norms_known_ = true;  // of the model: before the first pass they are
     std::int64_t next_spectrum_ = 0, estimates_ = 0;
     std::int64_t proven_rows_ = 0;  // of the largest blocks whose error let them be
 
@@ -986,9 +987,9 @@ private:
     std::vector<std::int64_t> others_;  // rows that are not of the round
     std::vector<double> net_parts_;
     bool to_be_judged_ = false, harmed_ = false;
-    std::int64_t round_rows_ = 0, round_merges_ = 0, round_followed_ = 0;
+    std::int64_t round_rows_ = 0, round_merges_ = 0;
 
-    std::int64_t merges_ = 0, sweeps_ = 0, checks_ = 0, alone_rows_ = 0, followed_rows_ = 0, caught_ = 0;
+    std::int64_t merges_ = 0, sweeps_ = 0, checks_ = 0, alone_rows_ = 0, caught_ = 0;
     double errors_ = 0.0;
 };
 

@@ -297,6 +297,7 @@ public:
         if (checked != nullptr) aim(work, begin, cold, *checked);
         finish_stretch(work, begin, cold, before, crossed_.data() + slice * classes_);
         finish_rare(work, slice, cold, end, before);
+        follow_norms(work, slice, begin, end, before);
     }
 
     // What the losses of the blocks of the last merge would sum up to more, had each of them started from where the one
@@ -355,7 +356,42 @@ public:
         const std::int64_t from = share(swept(), cold, slice), until = share(swept(), cold, slice + 1);
         if (checked != nullptr) aim(work, from, until, *checked);
         finish_stretch(work, from, until, before, crossed_.data() + slice * classes_);
-        finish_rare(work, slice, share(cold, round_.reach, slice), share(cold, round_.reach, slice + 1), before);
+        const std::int64_t rare = share(cold, round_.reach, slice), last = share(cold, round_.reach, slice + 1);
+        finish_rare(work, slice, rare, last, before);
+        follow_norms(work, slice, begin, end, before);
+        follow_norms(work, slice, from, until, before);
+        follow_norms(work, slice, rare, last, before);
+    }
+
+    // What the stored weights' Σ w² and Σ |w| have changed by since the merge began, where norms are followed.
+    std::pair<double, double> norms_changed(int c) const {
+        std::pair<double, double> sum;
+        for (std::size_t at = static_cast<std::size_t>(c); at < norms_.size();
+             at += static_cast<std::size_t>(classes_)) {
+            sum.first += norms_[at].first;
+            sum.second += norms_[at].second;
+        }
+        return sum;
+    }
+
+    // Of a stretch of a slice, whose weights were `before`.
+    void follow_norms(Workspace<Rows>& work, std::int64_t slice, std::int64_t begin, std::int64_t end,
+                      const V* before) {
+        if (!work.spec.rule.track_norms) return;
+        const V* const now = work.model.view().weights;
+        for (int c = 0; c < classes_; ++c) {
+            auto& [squares, sizes] = norms_[static_cast<std::size_t>(slice * classes_ + c)];
+            if (stride_ == 1) {
+                work.kernels.template of_curvature<V>().norms_changed(now + begin, before + begin, end - begin,
+                                                                      &squares, &sizes);
+                continue;
+            }
+            for (std::int64_t at = begin * stride_ + c; at < end * stride_; at += stride_) {
+                const double to = static_cast<double>(now[at]), from = static_cast<double>(before[at]);
+                squares += (to - from) * (to + from);
+                sizes += std::fabs(to) - std::fabs(from);
+            }
+        }
     }
 
     // What a block of a round with sweeps starts with: lanes of the model's scale as the penalty will have left it.
@@ -705,6 +741,7 @@ private:
     void clear_crossed() {
         crossed_.assign(static_cast<std::size_t>(slices * classes_), 0.0);
         along_.assign(static_cast<std::size_t>(classes_), 0.0);
+        norms_.assign(static_cast<std::size_t>(slices * classes_), {});
     }
 
     double factor(int c, std::int64_t feature, double rounds) const {
@@ -931,7 +968,8 @@ private:
     std::vector<double> rows_per_step_;                         // by class, of a block
     std::vector<double> crossed_, along_;  // see stale_loss: by slice and class, and of the directions by class
     Array<std::uint8_t> cut_;              // L1: weights that the last block to touch them has left at 0
-    std::vector<Array<V>> starts_;         // by block: where it started, in a round with sweeps
+    std::vector<std::pair<double, double>> norms_;  // by slice and class
+    std::vector<Array<V>> starts_;                  // by block: where it started, in a round with sweeps
 };
 
 }  // namespace symsgd

@@ -65,7 +65,6 @@ public:
         sums.rank = directions_.found() ? directions_.rank() : 0;
         sums.error = checks_ > 0 ? errors_ / static_cast<double>(checks_) : -1.0;
         sums.alone = alone_rows_;
-        sums.followed = at_;
         sums.caught = caught_;
     }
 
