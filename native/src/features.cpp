@@ -17,8 +17,8 @@ constexpr std::int64_t least_piece = 1 << 14, most_pieces = 64;  // of features 
 
 template <class V, class I>
 FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries, int threads)
-    : original_(static_cast<std::size_t>(rows.features), Uninitialised{}),
-      place_(static_cast<std::size_t>(rows.features), Uninitialised{}) {
+    : original_(static_cast<std::size_t>(rows.features), Uninitialised{}, Pages::as_they_come),
+      place_(static_cast<std::size_t>(rows.features), Uninitialised{}, Pages::as_they_come) {
     const std::int64_t all = rows.start[rows.rows];
     const std::int64_t apart = std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, entries));
     sampled_ = (rows.rows + apart - 1) / apart;
@@ -28,7 +28,7 @@ FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries, i
     const std::int64_t pieces =
         std::clamp<std::int64_t>(rows.features / least_piece, 1, std::min<std::int64_t>(threads, most_pieces));
     const auto piece_begin = [&](std::int64_t piece) { return piece * rows.features / pieces; };
-    Array<std::int32_t> count(static_cast<std::size_t>(rows.features));
+    Array<std::int32_t> count(static_cast<std::size_t>(rows.features), Pages::as_they_come);
     const auto count_of = [&](std::int64_t feature) {
         return static_cast<std::size_t>(count[static_cast<std::size_t>(feature)]);
     };
@@ -79,12 +79,12 @@ std::int64_t FeatureOrder::in_share(double share) const {
 
 template <class V, class I>
 RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads)
-    : index_(static_cast<std::size_t>(rows.start[rows.rows]), Streamed{}), view_(rows) {
+    : index_(static_cast<std::size_t>(rows.start[rows.rows]), Uninitialised{}, Pages::small), view_(rows) {
     const std::int32_t* const place = order.place();
     const I* const from = rows.index;
     I* const to = index_.data();
-    Pages pages;
-    in_pieces(rows.start[rows.rows], Pages::huge / sizeof(I), threads, [&](std::int64_t begin, std::int64_t end) {
+    PagesOfCopy pages;
+    in_pieces(rows.start[rows.rows], HugePages::size / sizeof(I), threads, [&](std::int64_t begin, std::int64_t end) {
         pages.make(to + begin, static_cast<std::size_t>(end - begin) * sizeof(I));
         for (std::int64_t e = begin; e < end; ++e) to[e] = static_cast<I>(place[from[e]]);
     });

@@ -28,21 +28,21 @@ int stride_for(int classes, const ModelNeeds& needs) {
 }
 
 template <class V>
-Model<V>::Model(std::int64_t features, int classes, ModelNeeds needs)
+Model<V>::Model(std::int64_t features, int classes, ModelNeeds needs, Pages pages)
     : features_(features),
       classes_(classes),
       needs_(needs),
       group_(group_for(needs)),
       stride_(stride_for(classes, needs)),
-      weights_(static_cast<std::size_t>(features) * static_cast<std::size_t>(stride_)),
+      weights_(static_cast<std::size_t>(features) * static_cast<std::size_t>(stride_), pages),
       lanes_(static_cast<std::size_t>(classes)),
       tangent_intercepts_(needs.tangents > 0 ? static_cast<std::size_t>(stride_) : 0),
       tangent_sums_(needs.tangents > 0 && needs.average ? static_cast<std::size_t>(stride_) : 0),
       gathered_(needs.gathered ? weights_.size() : 0),
-      received_(needs.received ? weights_.size() : 0),
+      received_(needs.received ? weights_.size() : 0, pages),
       halves_(needs.halves ? 2 * weights_.size() : 0),
       seen_(needs.halves ? weights_.size() : 0),
-      average_(needs.average ? weights_.size() : 0),
+      average_(needs.average ? weights_.size() : 0, pages),
       scratch_(3 * static_cast<std::size_t>(stride_)) {}
 
 template <class V>

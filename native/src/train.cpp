@@ -75,7 +75,8 @@ class TrainingOf final : public Training<typename Rows::Value> {
 public:
     TrainingOf(const Rows& rows, const TrainingSpec& spec)
         : work_{rows, spec, Order(spec.order, rows.rows, spec.seed, spec.held_out),
-                Model<V>(rows.features, static_cast<int>(spec.targets.positive_weight.size()), needs_of(spec)),
+                Model<V>(rows.features, static_cast<int>(spec.targets.positive_weight.size()), needs_of(spec),
+                         spec.strategy.renumber ? Pages::as_they_come : Pages::huge),
                 kernels()},
           strategy_(make_strategy<Rows>(spec.strategy)) {
         // a block has all rows at most, so that no product with its size overflows

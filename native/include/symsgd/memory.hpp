@@ -1,5 +1,5 @@
-// Arrays for the model: aligned to cache lines, on huge pages where they are large enough to need them. A model of
-// a few megabytes is read at random, and with 4 KiB pages most of those reads would miss the first-level TLB.
+// Arrays for the model: aligned to cache lines, on huge pages where they are large enough to need them and those are to
+// be had (pages.hpp).
 //
 // Large arrays are the system's own pages, which are zeros without being written: a page is made when it is first used,
 // by whoever uses it. Sixteen replicas of a model of millions of weights took a thread longer to fill with zeros than a
@@ -12,14 +12,18 @@
 #include <memory>
 #include <new>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "symsgd/pages.hpp"
 
 namespace symsgd {
 
 struct Uninitialised {};  // for arrays that their first user fills, and so brings near the core it runs on
-struct Streamed {};       // the same, read in order: small pages will do, if the system has no huge ones (pages.hpp)
+
+// What a large array is read like.
+enum class Pages : std::uint8_t {
+    huge,          // at random
+    as_they_come,  // mostly in order, or near its beginning: huge ones where the system has them at hand (pages.hpp)
+    small          // made as a copy is (PagesOfCopy)
+};
 
 template <class T>
 class Array {
@@ -27,13 +31,30 @@ public:
     Array() = default;
 
     // `size` zeros.
-    explicit Array(std::size_t size) : Array(size, Uninitialised{}) {
+    explicit Array(std::size_t size, Pages pages = Pages::huge) : Array(size, Uninitialised{}, pages) {
         if (!data_.get_deleter().mapped)
             for (std::size_t i = 0; i < size; ++i) data_[i] = T{};
     }
 
-    Array(std::size_t size, Uninitialised) : Array(size, true) {}
-    Array(std::size_t size, Streamed) : Array(size, false) {}
+    Array(std::size_t size, Uninitialised, [[maybe_unused]] Pages pages = Pages::huge) : size_(size) {
+        if (size == 0) return;
+        constexpr std::size_t line = 64;
+        constexpr std::size_t huge = HugePages::size;
+        if (size > (SIZE_MAX - huge) / sizeof(T)) throw std::bad_alloc();
+        const std::size_t bytes = size * sizeof(T);
+#if defined(__linux__)
+        if (bytes >= huge) {
+            map((bytes + huge - 1) / huge * huge, huge);
+            if (pages == Pages::huge ||
+                (pages == Pages::as_they_come && HugePages::are_worth_it(data_.get(), bytes / huge)))
+                madvise(data_.get(), data_.get_deleter().mapped, MADV_HUGEPAGE);  // failing costs only speed
+            return;
+        }
+#endif
+        void* memory = std::aligned_alloc(line, (bytes + line - 1) / line * line);
+        if (memory == nullptr) throw std::bad_alloc();
+        data_.reset(static_cast<T*>(memory));
+    }
 
     T* data() { return data_.get(); }
     const T* data() const { return data_.get(); }
@@ -55,25 +76,6 @@ private:
         }
     };
     using Memory = std::unique_ptr<T[], Free>;
-
-    Array(std::size_t size, [[maybe_unused]] bool huge_pages) : size_(size) {
-        if (size == 0) return;
-        constexpr std::size_t line = 64;
-        constexpr std::size_t huge = std::size_t{2} << 20;
-        if (size > (SIZE_MAX - huge) / sizeof(T)) throw std::bad_alloc();
-        const std::size_t bytes = size * sizeof(T);
-#if defined(__linux__)
-        if (bytes >= huge) {
-            map((bytes + huge - 1) / huge * huge, huge);
-            if (huge_pages)
-                madvise(data_.get(), data_.get_deleter().mapped, MADV_HUGEPAGE);  // failing costs only speed
-            return;
-        }
-#endif
-        void* memory = std::aligned_alloc(line, (bytes + line - 1) / line * line);
-        if (memory == nullptr) throw std::bad_alloc();
-        data_.reset(static_cast<T*>(memory));
-    }
 
 #if defined(__linux__)
     // `bytes` of pages that begin where a huge one does: a little more is asked for, and what is too much given back.

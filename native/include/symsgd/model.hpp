@@ -85,7 +85,7 @@ struct ModelNeeds {
 template <class V>
 class Model {
 public:
-    Model(std::int64_t features, int classes, ModelNeeds needs);
+    Model(std::int64_t features, int classes, ModelNeeds needs, Pages pages = Pages::huge);
 
     ModelView<V> view();
     const ModelNeeds& needs() const { return needs_; }

@@ -1,9 +1,10 @@
-// Pages of large arrays, made just before they are written.
+// Pages of large arrays: huge ones where the system has them at hand.
 //
-// A copy of some hundred megabytes is written once, and the system clears every page of it before: with small pages
-// that took four times as long as the copying (232 MB on two threads: 55 ms, with huge ones 11). But where memory is in
-// fragments, the system puts each huge page together first, and that takes ten times as long as small pages do. So huge
-// pages are asked for one by one, and no more of them once they have taken longer than small ones would.
+// A model of a few megabytes is read at random, and with small pages most reads would miss the first-level TLB; and 2
+// MB in one page are made in .03 ms, in small ones in .35 to 1.3. But where memory is in fragments the system has to
+// put each huge page together first, and a virtual machine that gives free memory back to its host, huge pages first,
+// has to ask for it again: 2.4 to 4.5 ms a page. A training makes dozens before it has learned anything. So huge pages
+// are asked for as long as they come quickly.
 #pragma once
 
 #include <atomic>
@@ -17,23 +18,71 @@
 
 namespace symsgd {
 
-class Pages {
+class HugePages {
 public:
-    static constexpr std::size_t huge = std::size_t{2} << 20;  // bytes, and what they begin at a multiple of
+    static constexpr std::size_t size = std::size_t{2} << 20;  // bytes, and what they begin at a multiple of
+    using Clock = std::chrono::steady_clock;
 
-    // Makes the page that begins at `memory`, or what the array has of it. Several threads may, each its own pages.
+    static bool are_dear() {
+        return Clock::now().time_since_epoch().count() < dear_until_.load(std::memory_order_relaxed);
+    }
+    static void found_dear() {
+        const auto until = Clock::now() + std::chrono::seconds(10);  // then they may have become cheap
+        dear_until_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
+    }
+
+    // Whether an array of so many whole pages, not yet used, is to be of huge ones. Its last pages, which are the least
+    // used ones, are made to find out; the others are left to whoever uses them first. One that takes long may be
+    // chance.
+    static bool are_worth_it([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t pages) {
+        if (are_dear()) return false;
+#if defined(__linux__)
+        if (pages < 3) return true;
+        for (std::size_t page = pages - 1; page >= pages - 2; --page) {
+            char* const begin = static_cast<char*>(memory) + page * size;
+            madvise(begin, size, MADV_HUGEPAGE);
+            if (make(begin, size) <= slow) return true;
+        }
+        found_dear();
+        return false;
+#else
+        return true;
+#endif
+    }
+
+    // How long it takes to make pages, of whatever kind they are to be. Where that is refused they are made as they are
+    // written.
+    static std::chrono::nanoseconds make([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
+        const auto begin = Clock::now();
+#if defined(__linux__)
+        constexpr int populate = 23;  // MADV_POPULATE_WRITE
+        madvise(memory, bytes, populate);
+#endif
+        return Clock::now() - begin;
+    }
+
+private:
+    static constexpr std::chrono::microseconds slow{1000};
+
+    inline static std::atomic<Clock::rep> dear_until_{0};
+};
+
+// Pages of a copy that is written once, each made just before it is. The system clears every page: with small ones that
+// took four times as long as the copying (232 MB on two threads: 55 ms, with huge ones 11).
+class PagesOfCopy {
+public:
+    // Makes the huge page that begins at `memory`, or what the array has of it. Several threads may, each its own
+    // pages.
     void make([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
-        constexpr int populate = 23;  // MADV_POPULATE_WRITE; where it is refused, pages are made as they are written
-        const auto begin = std::chrono::steady_clock::now();
-        const bool whole = bytes == huge && took_.load(std::memory_order_relaxed) <=
-                                                (made_.load(std::memory_order_relaxed) + spared) * small_pages_take;
+        const bool whole = bytes == HugePages::size && !HugePages::are_dear();
         if (whole) madvise(memory, bytes, MADV_HUGEPAGE);
-        madvise(memory, bytes, populate);
+        const auto took = HugePages::make(memory, bytes);
         if (!whole) return;
-        const auto took = std::chrono::steady_clock::now() - begin;
-        made_.fetch_add(1, std::memory_order_relaxed);
-        took_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count(), std::memory_order_relaxed);
+        const std::int64_t made = made_.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (took_.fetch_add(took.count(), std::memory_order_relaxed) + took.count() >
+            (made + spared) * small_pages_take)
+            HugePages::found_dear();
 #endif
     }
 

@@ -37,7 +37,7 @@ public:
     void measure(Crew::Member& member, Workspace<Rows>& work, const std::vector<std::int64_t>& rows, std::int64_t reach,
                  int c, Change&& change, Rest&& rest, Placed&& placed, double intercept, double of_intercept) {
         member.alone([&] {
-            if (apart_.size() == 0) apart_ = Array<V>(static_cast<std::size_t>(features_));
+            if (apart_.size() == 0) apart_ = Array<V>(static_cast<std::size_t>(features_), Pages::as_they_come);
         });
         member.phase(parts, [&](std::int64_t part) {
             Two sums{};

@@ -718,8 +718,8 @@ private:
 
     void begin_refining(const Workspace<Rows>& work) {
         const std::size_t numbers = before_.size();
-        if (next_.size() != numbers) next_ = Array<V>(numbers);
-        if (last_.size() != numbers) last_ = Array<V>(numbers);  // pages are made where they are used
+        if (next_.size() != numbers) next_ = Array<V>(numbers, Pages::as_they_come);
+        if (last_.size() != numbers) last_ = Array<V>(numbers, Pages::as_they_come);
         merge_.make_starts();
         start_intercepts_.clear();
         for (const Lane& lane : work.model.lanes())
@@ -889,12 +889,14 @@ private:
         watches_ = strategy.refine < 0;
         asked_ = std::max(0, strategy.refine);
         merge_.seat(work, width_, strategy.k);
-        before_ = Array<V>(static_cast<std::size_t>(model.features) * static_cast<std::size_t>(model.stride));
-        before_average_ = Array<double>(model.average == nullptr ? 0 : before_.size());
+        before_ = Array<V>(static_cast<std::size_t>(model.features) * static_cast<std::size_t>(model.stride),
+                           Pages::as_they_come);
+        before_average_ = Array<double>(model.average == nullptr ? 0 : before_.size(), Pages::as_they_come);
         l1_ = model.received != nullptr;
-        before_received_ = Array<V>(l1_ ? before_.size() : 0);
-        check_.model =
-            watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_}) : nullptr;
+        before_received_ = Array<V>(l1_ ? before_.size() : 0, Pages::as_they_come);
+        check_.model = watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_},
+                                                             CurvatureMerge<Rows>::pages_of_replica(work))
+                                : nullptr;
         for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_}) intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
         error_.begin(work.rows, order_);

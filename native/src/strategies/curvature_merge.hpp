@@ -62,6 +62,11 @@ public:
             std::clamp<std::int64_t>(4 * blocks, places <= 1024 ? 32 : 16, places <= 1024 ? 64 : 32));
     }
 
+    // With frequent features in front, most of what rows read of a model is there.
+    static Pages pages_of_replica(const Workspace<Rows>& work) {
+        return work.features != nullptr ? Pages::as_they_come : Pages::huge;
+    }
+
     // For `width` blocks at most. `rank` 0: as many directions as pay.
     void seat(Workspace<Rows>& work, std::int64_t width, int rank) {
         levels.begin(work.rows.features, work.features, work.spec.strategy.places, width);
@@ -75,10 +80,11 @@ public:
         const auto classes = static_cast<std::size_t>(classes_);
         replicas.clear();
         for (std::int64_t p = 0; p < width; ++p)
-            replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes, needs_of_replica(model)));
-        cut_ = Array<std::uint8_t>(model.received == nullptr ? 0 : before_size());
+            replicas.push_back(std::make_unique<Model<V>>(model.features, model.classes, needs_of_replica(model),
+                                                          pages_of_replica(work)));
+        cut_ = Array<std::uint8_t>(model.received == nullptr ? 0 : before_size(), Pages::as_they_come);
         starts_.clear();
-        factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes);
+        factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes, Pages::as_they_come);
         std::fill_n(factors_.data(), factors_.size(), V{1});
         factor_steps_.assign(classes, -1.0);
         crowding_.begin(features_, classes_);
@@ -475,7 +481,8 @@ public:
 
     void make_starts() {
         while (static_cast<int>(starts_.size()) < round_.count)
-            starts_.emplace_back(static_cast<std::size_t>(features_) * static_cast<std::size_t>(stride_));
+            starts_.emplace_back(static_cast<std::size_t>(features_) * static_cast<std::size_t>(stride_),
+                                 Pages::as_they_come);
     }
     int rank() const { return chosen_ ? spectra_.front().rank() : 0; }
     int stride() const { return stride_; }

@@ -114,7 +114,8 @@ private:
         v_ = Array<V>(static_cast<std::size_t>(places * columns_));
         for (std::int64_t k = 0; k < places; ++k)
             std::copy_n(spectrum_.q(k), spectrum_.rank(), v_.data() + k * columns_);
-        q_ = Array<V>(static_cast<std::size_t>(std::max<std::int64_t>(rows.rows, 1) * columns_), Uninitialised{});
+        q_ = Array<V>(static_cast<std::size_t>(std::max<std::int64_t>(rows.rows, 1) * columns_), Uninitialised{},
+                      Pages::as_they_come);
         square_ = Array<V>(static_cast<std::size_t>(rows.rows), Uninitialised{});
         sample_ = {};
     }

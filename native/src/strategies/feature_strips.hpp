@@ -208,10 +208,10 @@ private:
             Strip& strip = strips_[static_cast<std::size_t>(s)];
             strip.start = Array<std::int32_t>(static_cast<std::size_t>(rows.rows) + 1, Uninitialised{});
             strip.start[static_cast<std::size_t>(rows.rows)] = static_cast<std::int32_t>(entries);
-            strip.index = Array<std::int32_t>(static_cast<std::size_t>(entries), Uninitialised{});
-            strip.value = Array<V>(static_cast<std::size_t>(entries), Uninitialised{});
+            strip.index = Array<std::int32_t>(static_cast<std::size_t>(entries), Uninitialised{}, Pages::as_they_come);
+            strip.value = Array<V>(static_cast<std::size_t>(entries), Uninitialised{}, Pages::as_they_come);
             strip.weights = Array<V>(static_cast<std::size_t>(strip.features * stride_));
-            strip.saved = Array<V>(strip.weights.size());
+            strip.saved = Array<V>(strip.weights.size(), Pages::as_they_come);
         }
     }
 
@@ -254,7 +254,7 @@ private:
         const auto numbers = static_cast<std::size_t>(strip.features * stride_);
         if (strip.weights.size() != numbers) {  // classes have ended
             strip.weights = Array<V>(numbers);
-            strip.saved = Array<V>(numbers);
+            strip.saved = Array<V>(numbers, Pages::as_they_come);
         }
         const auto each_class = [&](std::int64_t feature, std::int64_t place) {
             for (int c = 0; c < stride_; ++c)
