@@ -77,27 +77,32 @@ std::int64_t FeatureOrder::in_share(double share) const {
     return with_at_least_[static_cast<std::size_t>(count)];
 }
 
-template <class V, class I>
-RenumberedRows<V, I>::RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads)
-    : index_(static_cast<std::size_t>(rows.start[rows.rows]), Uninitialised{}, Pages::small), view_(rows) {
+template <class To, class V, class I>
+Array<To> renumbered(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads) {
+    const std::int64_t entries = rows.start[rows.rows];
+    Array<To> index(static_cast<std::size_t>(entries), Uninitialised{}, Pages::small);
     const std::int32_t* const place = order.place();
     const I* const from = rows.index;
-    I* const to = index_.data();
     PagesOfCopy pages;
-    in_pieces(rows.start[rows.rows], HugePages::size / sizeof(I), threads, [&](std::int64_t begin, std::int64_t end) {
-        pages.make(to + begin, static_cast<std::size_t>(end - begin) * sizeof(I));
-        for (std::int64_t e = begin; e < end; ++e) to[e] = static_cast<I>(place[from[e]]);
+    in_pieces(entries, HugePages::size / sizeof(To), threads, [&](std::int64_t begin, std::int64_t end) {
+        To* const to = index.data();
+        pages.make(to + begin, static_cast<std::size_t>(end - begin) * sizeof(To));
+        for (std::int64_t e = begin; e < end; ++e) to[e] = static_cast<To>(place[from[e]]);
     });
-    view_.index = index_.data();
+    return index;
 }
 
+#define SYMSGD_RENUMBERED(To, V, I) \
+    template Array<To> renumbered<To>(const SparseRows<V, I>&, const FeatureOrder&, int);
 #define SYMSGD_FOR_SPARSE(V, I)                                                      \
     template FeatureOrder::FeatureOrder(const SparseRows<V, I>&, std::int64_t, int); \
-    template class RenumberedRows<V, I>;
+    SYMSGD_RENUMBERED(std::uint16_t, V, I)                                           \
+    SYMSGD_RENUMBERED(std::int32_t, V, I)
 SYMSGD_FOR_SPARSE(float, std::int32_t)
 SYMSGD_FOR_SPARSE(float, std::int64_t)
 SYMSGD_FOR_SPARSE(double, std::int32_t)
 SYMSGD_FOR_SPARSE(double, std::int64_t)
 #undef SYMSGD_FOR_SPARSE
+#undef SYMSGD_RENUMBERED
 
 }  // namespace symsgd

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 #include <stdexcept>
+#include <utility>
+#include <variant>
 
 #include "symsgd/features.hpp"
 
@@ -20,52 +22,65 @@ namespace {
 
 template <class Rows>
 std::unique_ptr<Strategy<Rows>> make_strategy(const StrategySpec& spec) {
-    switch (spec.kind) {
-        case StrategyKind::sequential:
-            return make_sequential<Rows>(spec);
-        case StrategyKind::hogwild:
-        case StrategyKind::hogbatch:
-        case StrategyKind::round_robin:
-            return make_shared_memory<Rows>(spec);
-        case StrategyKind::rounds:
-            return make_rounds<Rows>(spec);
-        case StrategyKind::curvature:
-            return make_curvature<Rows>(spec);
-        case StrategyKind::parameter_server:
-        case StrategyKind::asynchronous:
-            return make_asynchronous<Rows>(spec);
-        case StrategyKind::async_curvature:
-            return make_async_curvature<Rows>(spec);
-        case StrategyKind::sliced:
-            return make_sliced<Rows>(spec);
-        case StrategyKind::directions:
-            return make_directions<Rows>(spec);
+    if constexpr (are_copied<Rows>) {
+        return make_curvature<Rows>(spec);  // no other asks for copies
+    } else {
+        switch (spec.kind) {
+            case StrategyKind::sequential:
+                return make_sequential<Rows>(spec);
+            case StrategyKind::hogwild:
+            case StrategyKind::hogbatch:
+            case StrategyKind::round_robin:
+                return make_shared_memory<Rows>(spec);
+            case StrategyKind::rounds:
+                return make_rounds<Rows>(spec);
+            case StrategyKind::curvature:
+                return make_curvature<Rows>(spec);
+            case StrategyKind::parameter_server:
+            case StrategyKind::asynchronous:
+                return make_asynchronous<Rows>(spec);
+            case StrategyKind::async_curvature:
+                return make_async_curvature<Rows>(spec);
+            case StrategyKind::sliced:
+                return make_sliced<Rows>(spec);
+            case StrategyKind::directions:
+                return make_directions<Rows>(spec);
+        }
+        __builtin_unreachable();
     }
-    __builtin_unreachable();
 }
 
-// The rows of a strategy that asks for the frequent features in front.
+// Rows with the frequent features in front, for a strategy that asks for them: copied from the caller's.
 template <class Rows>
 struct ByFrequency {
     void renumber(Workspace<Rows>&) {}
 };
 
-template <class V, class I>
-struct ByFrequency<SparseRows<V, I>> {
+template <class V, class To>
+    requires(sizeof(To) < 8)  // as many features as that there are not
+struct ByFrequency<SparseRows<V, To>> {
     static constexpr std::int64_t sample_entries = 1'000'000;
 
     // Done in the first pass, whose time it belongs to.
-    void renumber(Workspace<SparseRows<V, I>>& work) {
-        if (!work.spec.strategy.renumber || features) return;
-        features.emplace(work.rows, sample_entries, work.spec.strategy.cores);
-        rows.emplace(work.rows, *features, work.spec.strategy.cores);
-        work.rows = rows->view();
+    void renumber(Workspace<SparseRows<V, To>>& work) {
+        if (std::holds_alternative<std::monostate>(source) || features) return;
+        const int threads = work.spec.strategy.cores;
+        std::visit(
+            [&]<class Source>(const Source& rows) {
+                if constexpr (!std::is_same_v<Source, std::monostate>) {
+                    features.emplace(rows, sample_entries, threads);
+                    index = renumbered<To>(rows, *features, threads);
+                }
+            },
+            source);
+        work.rows.index = index.data();
         work.features = &*features;
         work.model.renumber(features->original());
     }
 
+    std::variant<std::monostate, SparseRows<V, std::int32_t>, SparseRows<V, std::int64_t>> source;
     std::optional<FeatureOrder> features;
-    std::optional<RenumberedRows<V, I>> rows;
+    Array<To> index;
 };
 
 template <class Rows>
@@ -73,11 +88,12 @@ class TrainingOf final : public Training<typename Rows::Value> {
     using V = typename Rows::Value;
 
 public:
-    TrainingOf(const Rows& rows, const TrainingSpec& spec)
+    explicit TrainingOf(const Rows& rows, const TrainingSpec& spec, ByFrequency<Rows> by_frequency = {})
         : work_{rows, spec, Order(spec.order, rows.rows, spec.seed, spec.held_out),
                 Model<V>(rows.features, static_cast<int>(spec.targets.positive_weight.size()), needs_of(spec),
                          spec.strategy.renumber ? Pages::as_they_come : Pages::huge),
                 kernels()},
+          by_frequency_(std::move(by_frequency)),
           strategy_(make_strategy<Rows>(spec.strategy)) {
         // a block has all rows at most, so that no product with its size overflows
         StrategySpec& strategy = work_.spec.strategy;
@@ -210,8 +226,26 @@ private:
 
 }  // namespace
 
+namespace {
+
+// The indices of the copy come with the first pass.
+template <class To, class V, class I>
+std::unique_ptr<Training<V>> make_renumbered(const SparseRows<V, I>& rows, const TrainingSpec& spec) {
+    using Copied = SparseRows<V, To>;
+    return std::make_unique<TrainingOf<Copied>>(Copied{rows.start, nullptr, rows.value, rows.rows, rows.features}, spec,
+                                                ByFrequency<Copied>{.source = rows, .features = {}, .index = {}});
+}
+
+}  // namespace
+
 template <class Rows>
 std::unique_ptr<Training<typename Rows::Value>> make_training(const Rows& rows, const TrainingSpec& spec) {
+    if constexpr (Rows::sparse) {
+        if (spec.strategy.renumber) {
+            if (rows.features <= std::int64_t{1} << 16) return make_renumbered<std::uint16_t>(rows, spec);
+            return make_renumbered<std::int32_t>(rows, spec);
+        }
+    }
     return std::make_unique<TrainingOf<Rows>>(rows, spec);
 }
 

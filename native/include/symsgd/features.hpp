@@ -32,16 +32,8 @@ private:
     std::vector<std::int64_t> with_at_least_;  // [count]: features that so many sampled rows have
 };
 
-// The same rows with each feature's place in the order for its number: a copy of the indices alone.
-template <class V, class I>
-class RenumberedRows {
-public:
-    RenumberedRows(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads);
-    SparseRows<V, I> view() const { return view_; }
-
-private:
-    Array<I> index_;
-    SparseRows<V, I> view_;
-};
+// The indices of rows with each feature's place in the order for its number: a copy, as `To` has room for them.
+template <class To, class V, class I>
+Array<To> renumbered(const SparseRows<V, I>& rows, const FeatureOrder& order, int threads);
 
 }  // namespace symsgd

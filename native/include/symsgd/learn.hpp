@@ -61,11 +61,17 @@ struct SplitKernel<SparseRows<V, I>> {
     void (*learn_split)(const SplitRows<V, I>&, const Block&, const Rule&, ModelView<V>&);
 };
 
+// All there is for rows that are a copy.
 template <class Rows>
-struct RowKernels : SplitKernel<Rows> {
+struct OwnKernels {
     using V = typename Rows::Value;
     // `model` belongs to the caller
     void (*learn)(const Rows&, const Block&, const Rule&, ModelView<V>&);
+};
+
+template <class Rows>
+struct RowKernels : SplitKernel<Rows>, OwnKernels<Rows> {
+    using V = typename Rows::Value;
     // its weights and intercepts are everybody's; lanes and scratch are the caller's
     void (*learn_shared)(const Rows&, const Block&, const Rule&, ModelView<V>&);
     // the same in two parts: all predictions of the block, then all its updates
@@ -165,18 +171,24 @@ struct StripKernels {
 
 template <class... Rows>
 using RowKernelsTuple = std::tuple<RowKernels<Rows>...>;
+template <class... Rows>
+using OwnKernelsTuple = std::tuple<OwnKernels<Rows>...>;
 
 struct Kernels {
     const char* name;
     ForAllRows<RowKernelsTuple> rows;
+    ForCopiedRows<OwnKernelsTuple> copied;
     std::tuple<ModelKernels<float>, ModelKernels<double>> models;
     std::tuple<CurvatureKernels<float>, CurvatureKernels<double>> curvature;
     std::tuple<GramKernels<float>, GramKernels<double>> gram;
     std::tuple<StripKernels<float>, StripKernels<double>> strips;
 
     template <class Rows>
-    const RowKernels<Rows>& of_rows() const {
-        return std::get<RowKernels<Rows>>(rows);
+    const auto& of_rows() const {
+        if constexpr (are_copied<Rows>)
+            return std::get<OwnKernels<Rows>>(copied);
+        else
+            return std::get<RowKernels<Rows>>(rows);
     }
     template <class V>
     const CurvatureKernels<V>& of_curvature() const {

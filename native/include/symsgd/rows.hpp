@@ -80,6 +80,15 @@ template <template <class...> class F>
 using ForAllRows = F<SparseRows<float, std::int32_t>, SparseRows<float, std::int64_t>, SparseRows<double, std::int32_t>,
                      SparseRows<double, std::int64_t>, DenseRows<float>, DenseRows<double>>;
 
+// Rows whose indices a training has copied, in half the bytes (features.hpp).
+template <template <class...> class F>
+using ForCopiedRows = F<SparseRows<float, std::uint16_t>, SparseRows<double, std::uint16_t>>;
+
+template <class Rows>
+constexpr bool are_copied = false;
+template <class V>
+constexpr bool are_copied<SparseRows<V, std::uint16_t>> = true;
+
 // Numbers stored.
 template <class Rows>
 std::int64_t entries_of(const Rows& rows) {

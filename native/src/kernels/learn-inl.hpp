@@ -16,7 +16,7 @@ namespace {
 template <class Rows>
 constexpr bool is_common_rows =
     std::is_same_v<Rows, SparseRows<float, std::int32_t>> || std::is_same_v<Rows, SplitRows<float, std::int32_t>> ||
-    std::is_same_v<Rows, DenseRows<float>>;
+    std::is_same_v<Rows, DenseRows<float>> || (are_copied<Rows> && std::is_same_v<typename Rows::Value, float>);
 
 template <class Rows, class F>
 SYMSGD_INLINE void with_common_loss(const Loss& loss, F&& f) {
@@ -71,11 +71,13 @@ void learn(const Rows& rows, const Block& block, const Rule& rule, ModelView<typ
             learn_one<Rows, 1, Home::own, std::remove_cvref_t<decltype(loss)>, true>(rows, block, rule, model);
         });
     }
-    if (usual && model.classes == 1 && (model.stride == 8 || model.stride == 16)) {
-        return with_common_loss<Rows>(rule.loss, [&]<class L>(std::type_identity<L>) {
-            if (model.stride == 8) return learn_one<Rows, 8, Home::own, L, true>(rows, block, rule, model);
-            return learn_one<Rows, 16, Home::own, L, true>(rows, block, rule, model);
-        });
+    if constexpr (!are_copied<Rows>) {  // whose models have no tangents
+        if (usual && model.classes == 1 && (model.stride == 8 || model.stride == 16)) {
+            return with_common_loss<Rows>(rule.loss, [&]<class L>(std::type_identity<L>) {
+                if (model.stride == 8) return learn_one<Rows, 8, Home::own, L, true>(rows, block, rule, model);
+                return learn_one<Rows, 16, Home::own, L, true>(rows, block, rule, model);
+            });
+        }
     }
     with_panel(model.stride, [&](auto panel) { learn_any<Rows, panel, Home::own>(rows, block, rule, model); });
 }
@@ -169,7 +171,7 @@ constexpr SplitKernel<SparseRows<V, I>> split_kernel<SparseRows<V, I>>{&learn_sp
 
 template <class Rows>
 constexpr RowKernels<Rows> row_kernels{
-    split_kernel<Rows>, &learn<Rows>, &learn_shared<Rows>, &delay_shared<Rows>, &apply_shared<Rows>, &decide<Rows>,
+    split_kernel<Rows>, {&learn<Rows>}, &learn_shared<Rows>, &delay_shared<Rows>, &apply_shared<Rows>, &decide<Rows>,
 };
 
 template <class V>
@@ -185,10 +187,12 @@ template <class V>
 constexpr GramKernels<V> gram_kernels{&learn<GramRows<V>>, &settle<V>,      &multiply_slice<V>, &score_slice<V>,
                                       &project_rows<V>,    &square_rows<V>, &add_parts<V>,      &move_slice<V>};
 
-template <class... Rows>
-constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<RowKernels<Rows>...>>) {
+template <class... Rows, class... Copied>
+constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<RowKernels<Rows>...>>,
+                              std::type_identity<std::tuple<OwnKernels<Copied>...>>) {
     return {name,
             {row_kernels<Rows>...},
+            {OwnKernels<Copied>{&learn<Copied>}...},
             {model_kernels<float>, model_kernels<double>},
             {curvature_kernels<float>, curvature_kernels<double>},
             {gram_kernels<float>, gram_kernels<double>},
@@ -196,7 +200,8 @@ constexpr Kernels all_kernels(const char* name, std::type_identity<std::tuple<Ro
 }
 
 constexpr Kernels all_kernels(const char* name) {
-    return all_kernels(name, std::type_identity<decltype(Kernels::rows)>{});
+    return all_kernels(name, std::type_identity<decltype(Kernels::rows)>{},
+                       std::type_identity<decltype(Kernels::copied)>{});
 }
 
 }  // namespace

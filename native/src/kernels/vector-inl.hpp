@@ -187,13 +187,26 @@ struct Relaxed {
 #endif
 };
 
-// N indices; those of 32 bits come two a load, because loads are what the loop over a sparse row has most of.
+// A whole number of so many bytes, wherever it lies.
+template <class T>
+SYMSGD_INLINE T read(const void* from) {
+    T number;
+    std::memcpy(&number, from, sizeof number);
+    return number;
+}
+
+// N indices, several a load, because loads are what the loop over a sparse row has most of.
 template <int N, class I>
 SYMSGD_INLINE void read_indices(const I* from, std::int64_t* to) {
-    if constexpr (sizeof(I) == 4 && std::endian::native == std::endian::little) {
+    constexpr bool little = std::endian::native == std::endian::little;
+    if constexpr (sizeof(I) == 2 && little && N % 4 == 0) {
+        for (int k = 0; k < N; k += 4) {
+            const auto four = read<std::uint64_t>(from + k);
+            for (int i = 0; i < 4; ++i) to[k + i] = static_cast<std::int64_t>(four >> 16 * i & 0xffff);
+        }
+    } else if constexpr (sizeof(I) == 4 && little) {
         for (int k = 0; k < N; k += 2) {
-            std::uint64_t two;
-            std::memcpy(&two, from + k, sizeof two);
+            const auto two = read<std::uint64_t>(from + k);
             to[k] = static_cast<std::uint32_t>(two);
             to[k + 1] = static_cast<std::int64_t>(two >> 32);
         }

@@ -166,4 +166,9 @@ struct Slice {
     template std::unique_ptr<Strategy<DenseRows<float>>> factory(__VA_ARGS__);                 \
     template std::unique_ptr<Strategy<DenseRows<double>>> factory(__VA_ARGS__);
 
+// And of one that may ask for a copy of the rows.
+#define SYMSGD_FOR_COPIED_ROWS(factory, ...)                                                   \
+    template std::unique_ptr<Strategy<SparseRows<float, std::uint16_t>>> factory(__VA_ARGS__); \
+    template std::unique_ptr<Strategy<SparseRows<double, std::uint16_t>>> factory(__VA_ARGS__);
+
 }  // namespace symsgd

@@ -1003,5 +1003,6 @@ std::unique_ptr<Strategy<Rows>> make_curvature(const StrategySpec&) {
 }
 
 SYMSGD_FOR_ALL_ROWS(make_curvature, const StrategySpec&)
+SYMSGD_FOR_COPIED_ROWS(make_curvature, const StrategySpec&)
 
 }  // namespace symsgd
