@@ -28,7 +28,7 @@ ONLY_WORTH = True  # Curvature with block_size="auto": no rounds where one threa
 # A copy of the indices with frequent features in front costs about a pass, and pays where merges would be long.
 RENUMBER_FROM = 16_384  # features
 RENUMBER_PASSES = 3
-INDEX_BYTES = 8
+SHORT_FEATURES = 2**16  # whose numbers take two bytes each, and four beyond
 MOST_DIRECT = 4  # threads up to which Sliced has small blocks
 SLICED_FROM = 2048  # bytes of a row from which on its threads have more to do than to meet
 LEAST_SLICE = 500  # bytes of it that each then has
@@ -285,7 +285,8 @@ def _native_rounds(combiner: Combiner, block_size: int, n_threads: int, n_featur
 
 def _native_curvature(kind: str, combiner: Curvature, block_size: int | str, work: Work) -> dict[str, Any]:
     pays = work.sparse and work.n_features >= RENUMBER_FROM and work.n_passes >= RENUMBER_PASSES
-    fits = INDEX_BYTES * work.entries < work.memory / 2 and work.n_features < 2**31
+    index_bytes = 2 if work.n_features <= SHORT_FEATURES else 4
+    fits = index_bytes * work.entries < work.memory / 2 and work.n_features < 2**31
     return {
         "kind": kind,
         "threads": work.n_threads,

@@ -47,6 +47,16 @@ def test_blocks_grow_on_easy_data(n_threads: int) -> None:
         assert off(result, sequential(matrix, y, **EASY), X) < 0.03
 
 
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+@pytest.mark.parametrize("n", [30_011, 32_000, 41_777])
+def test_a_pass_is_cut_into_rounds_that_are_alike(n: int, n_threads: int) -> None:
+    """Blocks grow until a pass has four or five rounds, and no row is left over for one thread at its end."""
+    X, y = easy(n)
+    last = trained(X, y, curved(tolerance=0.1), n_threads, **EASY | {"n_passes": 8}).passes[-1]
+    assert last.rows_alone == 0
+    assert 4 * n_threads <= last.merges <= 5 * n_threads
+
+
 def test_one_thread_goes_on_alone_on_hard_data() -> None:
     """Labels that can be told apart, and steps of 20: the curvature is another one after every step."""
     X, _ = easy(4000)
@@ -112,15 +122,15 @@ def test_first_blocks_leave_one_for_every_thread(n: int, n_threads: int) -> None
 
 
 def test_a_tolerance_is_a_price() -> None:
-    """Larger blocks for more error, and the other way round."""
+    """Fewer rows alone for more error, and the other way round."""
     X, y = easy()
     case = EASY | {"schedule": schedules.Constant(0.05)}
     wanted = sequential(X, y, **case)
     results = [trained(X, y, curved(tolerance=tolerance), 8, **case) for tolerance in (1e-3, 1e-1)]
     distances = [off(result, wanted, X) for result in results]
     assert distances[0] < distances[1] < 0.5
-    blocks = [result.passes[-1].mean_block or 0.0 for result in results]
-    assert blocks[0] < blocks[1]
+    alone = [sum(record.rows_alone for record in result.passes) for result in results]
+    assert alone[0] > 4 * alone[1]
 
 
 def test_sweeps_come_nearer() -> None:

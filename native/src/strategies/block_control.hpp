@@ -53,10 +53,14 @@ public:
     std::int64_t block(std::int64_t rows_done, std::int64_t left, std::int64_t blocks) const {
         if (!worth_rounds() || rows_done < alone_until_ || left <= 1) return 0;
         if (long_ && left > blocks * rows_) return (left + blocks - 1) / blocks;
-        // what is left at the end of a pass is shared by all, if there is enough of it to share
-        const std::int64_t share = (left + blocks - 1) / blocks;
-        if (share >= rows_) return left > rows_ ? rows_ : 0;
         if (!adapts_) return left > rows_ ? rows_ : 0;
+        // what is left at the end of a pass is shared by all, if there is enough of it to share; its last rounds are
+        // alike, or one of them would have hardly any rows
+        const std::int64_t round = blocks * rows_;
+        std::int64_t rounds = (left + round - 1) / round;
+        if (rounds > last_rounds) return rows_;
+        if (rounds > 1 && left <= (rounds - 1) * most_of(round)) --rounds;
+        const std::int64_t share = (left + rounds * blocks - 1) / (rounds * blocks);
         return 2 * share > std::min(least(), rows_) && share > 1 ? share : 0;
     }
 
@@ -96,6 +100,8 @@ public:
     bool unproven() const { return between_ == fewest_between; }  // no check of blocks of this size has been fine
     bool adapts() const { return adapts_; }
     std::int64_t rows() const { return rows_; }  // of a block, if nothing else is said
+    // Rows of blocks that may be had where these are asked for: a few more.
+    static std::int64_t most_of(std::int64_t rows) { return rows + rows / 16; }
     // An error with which a round is undone. Blocks of a given size are the caller's choice, as long as they leave
     // something of the predictions; of those that find their own size, a round that is off by twice the tolerance does
     // less harm than its rows cost one thread.
@@ -183,12 +189,14 @@ private:
         if (rows_ >= too_large_) too_large_ = none;
         if (!(error * growth() * (2 * rows_ < too_large_ ? 1.0 : 2.0) < tolerance_)) return;
         stretch_ = 0;
-        if (2 * rows_ > most_) return;
-        rows_ *= 2;
+        const std::int64_t next = std::min(2 * rows_, most_);
+        if (4 * next < 5 * rows_) return;
+        rows_ = next;
         check_next();
     }
 
     static constexpr std::int64_t first = 32, most_at_first = 16384;
+    static constexpr std::int64_t last_rounds = 8;   // of a pass
     static constexpr std::int64_t many_blocks = 32;  // of a pass
     static constexpr int fewest_between_long = 16;   // checks take a quarter of the time of two passes
     static constexpr int most_plain_wait = 3;        // doublings

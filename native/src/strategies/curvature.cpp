@@ -94,7 +94,7 @@ private:
 
     template <class State>
     void archive(State& state, bool seated) {
-        state(rows_done_, estimates_, round_number_, chance_counts_, chance_led_, proven_rows_, control_);
+        state(rows_done_, estimates_, round_number_, chance_counts_, chance_led_, control_);
         if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
     }
 
@@ -163,7 +163,8 @@ private:
     }
 
     void follow_levels(std::int64_t rows) {
-        if (rows == level_rows_ || together_) return;
+        const bool alike = rows <= BlockControl::most_of(level_rows_) && level_rows_ <= BlockControl::most_of(rows);
+        if (alike || together_) return;
         level_rows_ = rows;
         merge_.levels.follow(rows * width_);
         merge_.levels_changed();
@@ -410,9 +411,8 @@ private:
         lane.norm1 = lane.sizes * lane.scale;
     }
 
-    // Blocks of the next round are larger than any that were fine: it may be undone, and take with it what waits. In
-    // the first pass that is little.
-    bool dares() const { return urgent_ && rows_done_ >= order_.count() && pieces_.front().rows > proven_rows_; }
+    // The next round may be undone, and take with it what waits. In the first pass that is little.
+    bool dares() const { return urgent_ && rows_done_ >= order_.count(); }
 
     // Merges what waits.
     void flush(Crew::Member& member, Workspace<Rows>& work) {
@@ -557,7 +557,6 @@ private:
         check_.pending = false;
         errors_ += std::isfinite(check_.error) ? check_.error : 1.0;
         ++checks_;
-        if (!to_be_undone()) proven_rows_ = std::max(proven_rows_, check_.piece.rows);
         if (control_.are_long()) return control_.steer_long(!to_be_undone() && check_.memory <= most_memory);
         control_.steer(steering_error(), rows_done_);
         const bool leads = chance_counts_ && check_.blocks == 2 && seen_beside_noise * check_.noise >= 1.0;
@@ -596,7 +595,8 @@ private:
             const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
             if (!control_.adapts())
                 control_.train_alone_until(rows_done_ + BlockControl::fewest_between * rows);
-            else if (control_.rows() >= check_.piece.rows)  // smaller blocks than these are not worth a round
+            else if (BlockControl::most_of(control_.rows()) >=
+                     check_.piece.rows)  // smaller blocks than these are not worth a round
                 control_.train_alone_until(rows_done_ + rows);
             decide_next(work);
         });
@@ -961,7 +961,6 @@ private:
     std::atomic<bool> stop_{false};
     bool halted_ = false, alone_ = false;
     std::int64_t next_spectrum_ = 0, estimates_ = 0;
-    std::int64_t proven_rows_ = 0;  // of the largest blocks whose error let them be
 
     // the round under way
     std::vector<Piece> pieces_;
