@@ -72,9 +72,12 @@ FeatureOrder::FeatureOrder(const SparseRows<V, I>& rows, std::int64_t entries, i
 }
 
 std::int64_t FeatureOrder::in_share(double share) const {
-    const double count = std::max(1.0, std::ceil(share * static_cast<double>(sampled_)));
-    if (count >= static_cast<double>(with_at_least_.size())) return 0;
-    return with_at_least_[static_cast<std::size_t>(count)];
+    return seen(static_cast<std::int64_t>(std::max(1.0, std::ceil(share * static_cast<double>(sampled_)))));
+}
+
+std::int64_t FeatureOrder::seen(std::int64_t times) const {
+    return times < static_cast<std::int64_t>(with_at_least_.size()) ? with_at_least_[static_cast<std::size_t>(times)]
+                                                                    : 0;
 }
 
 template <class To, class V, class I>

@@ -95,6 +95,20 @@ def test_rows_left_over_find_everything_merged(
     assert distances[0] < 1.1 * distances[1] + 1e-3
 
 
+@pytest.mark.parametrize("left", [1, 2, 5])
+def test_a_last_round_of_few_blocks_takes_nothing_back(monkeypatch: pytest.MonkeyPatch, left: int) -> None:
+    """Replicas that have no block in it have weights that wait, and others that were merged without them."""
+    block_size, n_threads = 32, 8
+    X = zipf_rows((20 * n_threads + left) * block_size, 20_000, 12) / np.sqrt(12)
+    y = labels_of(X)
+    case = {"penalty": None, "schedule": schedules.Constant(0.3), "n_passes": 4}
+    wanted, distances = sequential(X, y, **case), []
+    for features in (16_384, 10**9):
+        monkeypatch.setattr(strategies, "RENUMBER_FROM", features)
+        distances.append(off(trained(X, y, curved(block_size, refine=0), n_threads, **case), wanted, X))
+    assert distances[0] < 1.1 * distances[1]
+
+
 def test_the_same_bits_whoever_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many features that threads sort some each, and entries for more than one huge page."""
     X = zipf_rows(60_000, 100_000, 12)

@@ -26,6 +26,9 @@ public:
     // the sampled rows has is in no share of them.
     std::int64_t in_share(double share) const;
 
+    // How many of them at least so many of the sampled rows have.
+    std::int64_t seen(std::int64_t times) const;
+
 private:
     std::int64_t sampled_ = 0;  // rows
     Array<std::int32_t> original_, place_;

@@ -94,7 +94,7 @@ private:
 
     template <class State>
     void archive(State& state, bool seated) {
-        state(rows_done_, estimates_, round_number_, chance_counts_, chance_led_, control_);
+        state(rows_done_, estimates_, chance_counts_, chance_led_, control_);
         if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
     }
 
@@ -152,13 +152,16 @@ private:
         follow_levels(rows);
         const bool last = pieces_.back().begin + pieces_.back().rows == order_.count();
         round.fresh_scale = plain_ || fresh;
-        round.reach = last || together_ || round.fresh_scale ? work.rows.features : merge_.levels.due(++round_number_);
+        round.reach = last || together_ || round.fresh_scale ? work.rows.features : merge_.levels.due();
         if (round.refined) round.swept = merge_.levels.in_round(rows * width_, swept_from);
         fresh_ = round.fresh_scale;
         refining_ = round.refined;
         checking_ = watches_ && pieces_.size() > 1 && !check_.pending && control_.check_due();
         urgent_ = checking_ && (control_.unproven() || control_.are_long());
         reach_ = round.reach;
+        // replicas without a block stay in step where something waits in them, or where they will have one at once
+        pulled_ = !plain_ && (waiting_ || check_.in_turn) ? width_ : round.count;
+        round.replicas = static_cast<int>(waiting_ ? width_ : round.count);
         merge_.begin_round(std::move(round), cold_);
     }
 
@@ -236,10 +239,7 @@ private:
     template <class Stopped>
     void run_round(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
         if (rows_done_ >= next_spectrum_) estimate(member, work);
-        if (merge_.stale())
-            member.phase(
-                merge_.slices, [&](std::int64_t slice) { merge_.renew_factors(slice); },
-                [&] { merge_.factors_renewed(); });
+        renew_factors(member);
         train_blocks(member, work, stopped);
         if (halted_ || harmed_) return;
         if (l1_) settle_l1(member, work);
@@ -269,6 +269,12 @@ private:
         if (urgent) check_at_once(member, work, stopped);
     }
 
+    void renew_factors(Crew::Member& member) {
+        if (!merge_.stale()) return;
+        member.phase(
+            merge_.slices, [&](std::int64_t slice) { merge_.renew_factors(slice); }, [&] { merge_.factors_renewed(); });
+    }
+
     void estimate(Crew::Member& member, Workspace<Rows>& work) {
         merge_.estimate(member, work, order_, estimates_, t_ + static_cast<double>(at_));
         member.alone([&] {
@@ -285,16 +291,13 @@ private:
     void train_blocks(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
         const auto count = static_cast<std::int64_t>(pieces_.size());
         member.phase(
-            count + (check_.pending ? 1 : 0),
+            pulled_ + (check_.pending ? 1 : 0),
             [&](std::int64_t task) {
-                if (task == count) {
-                    if (check_.in_turn && !plain_ && count < width_)  // the replica that has no block stays in step
-                        pull(work, *merge_.replicas[static_cast<std::size_t>(count)], static_cast<int>(count));
-                    return train_check(work, stopped);
-                }
+                if (task == pulled_) return train_check(work, stopped);
                 const int p = static_cast<int>(task);
                 Model<V>& replica = *merge_.replicas[static_cast<std::size_t>(p)];
                 pull(work, replica, p);
+                if (task >= count) return;
                 if (checking_ && task + 1 == count) check_.model->copy(replica);
                 net_parts_[static_cast<std::size_t>(p)] = net_.loss(work, p, count);
                 train_block(work, p, false, stopped);
@@ -352,7 +355,7 @@ private:
         if (!plain_) {
             for (int c = 0; c < from.classes; ++c) {
                 Lane& lane = replica.lanes()[static_cast<std::size_t>(c)];
-                lane.scale *= merge_.planned_decay(p, c);
+                lane.scale *= merge_.planned_decay(std::min(p, merge_.round().count), c);
                 lane.inverse = 1.0 / lane.scale;
                 lane.folded = 1.0;
             }
@@ -417,6 +420,7 @@ private:
     // Merges what waits.
     void flush(Crew::Member& member, Workspace<Rows>& work) {
         member.alone([&] { merge_.begin_flush(cold_); });
+        renew_factors(member);
         member.phase(
             merge_.slices, [&](std::int64_t slice) { merge_.finish(work, slice, before_.data(), nullptr); },
             [&] {
@@ -439,6 +443,7 @@ private:
 
     void nothing_waits(const Workspace<Rows>& work) {
         waiting_ = false;
+        merge_.levels.nothing_waits();
         cold_ = together_ ? work.rows.features : merge_.levels.every_round();
     }
 
@@ -772,12 +777,12 @@ private:
     void end_round(Workspace<Rows>& work) {
         const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
         control_.end_round();
+        merge_.levels.merged(reach_);
         if (reach_ == work.rows.features)
             nothing_waits(work);
         else
             waiting_ = true;
-        const auto pulled = static_cast<std::int64_t>(pieces_.size()) + (check_.in_turn ? 1 : 0);
-        in_step_ = !plain_ && !fresh_ && pulled == width_;
+        in_step_ = !plain_ && !fresh_ && pulled_ == width_;
         for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
             for (std::size_t p = 0; p < pieces_.size(); ++p)
                 work.model.lanes()[c].loss += merge_.replicas[p]->lanes()[c].loss;
@@ -965,12 +970,13 @@ private:
     // the round under way
     std::vector<Piece> pieces_;
     bool checking_ = false, refining_ = false;
-    bool urgent_ = false;     // the check decides whether it counts
-    bool plain_ = false;      // its blocks start with scale 1
-    bool fresh_ = false;      // its merge ends with it
-    std::int64_t reach_ = 0;  // features that it merges
-    bool in_step_ = false;    // all replicas have the model but for what the last merge has changed
-    std::int64_t round_number_ = 0, level_rows_ = -1;
+    bool urgent_ = false;      // the check decides whether it counts
+    bool plain_ = false;       // its blocks start with scale 1
+    bool fresh_ = false;       // its merge ends with it
+    std::int64_t reach_ = 0;   // features that it merges
+    std::int64_t pulled_ = 0;  // replicas that begin it with the model
+    bool in_step_ = false;     // all replicas have the model but for what the last merge has changed
+    std::int64_t level_rows_ = -1;
     std::int64_t cold_ = 0;  // features from here on may wait in replicas
     bool waiting_ = false;   // and some do
     bool together_ = false;  // every round merges everything

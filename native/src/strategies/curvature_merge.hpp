@@ -28,6 +28,7 @@ namespace symsgd {
 // What a merge has to know of a round.
 struct RoundOfBlocks {
     int count = 0;                 // blocks
+    int replicas = 0;              // in which features may wait, those of the blocks first
     std::int64_t reach = 0;        // features that are merged, from the first on
     std::int64_t swept = 0;        // and of these, with sweeps, that blocks are corrected in before they run again
     bool refined = false;          // by sweeps
@@ -69,7 +70,7 @@ public:
 
     // For `width` blocks at most. `rank` 0: as many directions as pay.
     void seat(Workspace<Rows>& work, std::int64_t width, int rank) {
-        levels.begin(work.rows.features, work.features, work.spec.strategy.places, width);
+        levels.begin(work.rows.features, work.features, work.spec.strategy.places);
         const ModelView<V> model = work.model.view();
         stride_ = model.stride;
         classes_ = model.classes;
@@ -124,6 +125,7 @@ public:
         for (const double steps : round_.steps) rows_per_step_.push_back(steps > 0.0 ? later / steps : 0.0);
         for (std::size_t c = 0; c < round_.steps.size(); ++c)
             if (!(std::abs(round_.steps[c] - factor_steps_[c]) <= 0.02 * factor_steps_[c])) stale_ = true;
+        if (levels.plan(round_.reach)) stale_ = true;
         if (stale_) factor_steps_ = round_.steps;
     }
 
@@ -142,9 +144,11 @@ public:
     // taken over yet.
     void begin_flush(std::int64_t cold) {
         round_ = {};
+        round_.replicas = static_cast<int>(width_);
         round_.reach = features_;
         decays_.assign(static_cast<std::size_t>(classes_), 1.0);
         begin_ = cold_ = std::max(cold, merged_reach_);
+        if (levels.plan_between()) stale_ = true;
         clear_crossed();
     }
 
@@ -569,7 +573,7 @@ private:
         if (round_.fresh_scale) return true;
         const V* weights = work.model.view().weights + begin * stride_;
         const std::size_t bytes = static_cast<std::size_t>((end - begin) * stride_) * sizeof(V);
-        return std::any_of(replicas.begin(), replicas.end(), [&](const auto& replica) {
+        return std::any_of(replicas.begin(), replicas.begin() + round_.replicas, [&](const auto& replica) {
             return std::memcmp(replica->view().weights + begin * stride_, weights, bytes) != 0;
         });
     }
@@ -783,7 +787,7 @@ private:
         v.resize(static_cast<std::size_t>(end - begin));
         const double frequent = chain_weights(work, c, begin, cold, blocks, v.data());
         // a replica without a block in this round may have moved what has waited
-        const double rare = chain_weights(work, c, cold, end, static_cast<int>(width_), v.data() + (cold - begin));
+        const double rare = chain_weights(work, c, cold, end, round_.replicas, v.data() + (cold - begin));
         if (crossed != nullptr) *crossed += frequent + rare;
         // directions of Q are followed by u, not by the diagonal
         const auto [first, last] = places_between(begin, end);

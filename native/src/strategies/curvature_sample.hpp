@@ -246,7 +246,7 @@ public:
         blocks_ = blocks;
         known_ = rows.features;
         if (by_frequency != nullptr) {
-            known_ = std::min(known_, std::max(most, most_known));
+            known_ = std::min(known_, std::max(most, std::min(most_known, by_frequency->seen(often_enough))));
             chosen_.take_first(std::min(rows.features, most));
         } else {
             chosen_.choose(rows, most, [&] { return spread_rows(order, sample_rows(rows), 0); });
@@ -286,8 +286,9 @@ public:
 
 private:
     static constexpr std::int64_t most_known = 65536;
+    static constexpr std::int64_t often_enough = 2;  // seen where features were counted, to know how frequent one is
     static constexpr std::int64_t entries_a_block = 50000, most_rows_a_block = 2048;  // of a sample, about
-    static constexpr std::int64_t part_entries = 50000, most_parts = 16;
+    static constexpr std::int64_t part_entries = 24000, most_parts = 16;
     static constexpr std::int64_t ranges = 16;  // of the diagonal, that are added up side by side
     static std::int64_t mean_entries(const Rows& rows) {
         return 1 + entries_of(rows) / std::max<std::int64_t>(1, rows.rows);
