@@ -50,11 +50,12 @@ def test_blocks_grow_on_easy_data(n_threads: int) -> None:
 @pytest.mark.parametrize("n_threads", [2, 3, 7])
 @pytest.mark.parametrize("n", [30_011, 32_000, 41_777])
 def test_a_pass_is_cut_into_rounds_that_are_alike(n: int, n_threads: int) -> None:
-    """Blocks grow until a pass has four or five rounds, and no row is left over for one thread at its end."""
+    """No row is left over for one thread at the end; a few blocks grow until a pass has four or five rounds, many double
+    as long as it has four."""
     X, y = easy(n)
     last = trained(X, y, curved(tolerance=0.1), n_threads, **EASY | {"n_passes": 8}).passes[-1]
     assert last.rows_alone == 0
-    assert 4 * n_threads <= last.merges <= 5 * n_threads
+    assert 4 * n_threads <= last.merges <= (5 if n_threads <= 4 else 8) * n_threads
 
 
 def test_one_thread_goes_on_alone_on_hard_data() -> None:

@@ -34,13 +34,14 @@ def each_its_own(n: int = 40_000) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray
 @pytest.mark.parametrize("n_threads", [4, 8, 16])
 def test_they_are_where_no_merge_will_do(n_threads: int) -> None:
     X, y = one_hot()
-    found, wanted = trained(X, y, curved(), n_threads, **CASE), sequential(X, y, **CASE)
+    case = CASE | {"schedule": schedules.Constant(0.03)}
+    found, wanted = trained(X, y, curved(), n_threads, **case), sequential(X, y, **case)
     for record in found.passes:
         assert record.sweeps > 0
         assert record.rows_alone < 0.3 * len(y)
     assert off(found, wanted, X) < 0.02
     assert found.passes[-1].loss == pytest.approx(wanted.passes[-1].loss, rel=2e-3)
-    merged = trained(X, y, curved(int(found.passes[-1].mean_block or 0), refine=0), n_threads, **CASE)
+    merged = trained(X, y, curved(int(found.passes[-1].mean_block or 0), refine=0), n_threads, **case)
     assert off(merged, wanted, X) > 3 * off(found, wanted, X)
 
 
@@ -71,6 +72,16 @@ def test_several_classes(dense: bool) -> None:
     found, wanted = trained(matrix, y, curved(), 8, **case), sequential(matrix, y, **case)
     assert sum(record.sweeps for record in found.passes) > 0
     assert off(found, wanted, X) < 0.02
+
+
+def test_first_passes_with_decreasing_steps_have_none() -> None:
+    """What large steps leave behind is not taken back by small ones."""
+    X, y = one_hot()
+    case = CASE | {"schedule": schedules.InvScaling(0.3, 0.1)}
+    first, *rest = trained(X, y, curved(), 8, **case).passes
+    assert first.sweeps == 0
+    assert first.rows_alone > 0.5 * len(y)
+    assert sum(record.sweeps for record in rest) > 0
 
 
 def test_the_same_bits_whoever_trains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,9 @@ public:
         check_next();
     }
 
+    // Blocks grow to the largest that leaves a few rounds in a pass, not only by doubling.
+    void grow_in_part() { grows_in_part_ = true; }
+
     void check_next() {
         between_ = fewest_between;
         since_ = between_;
@@ -190,7 +193,7 @@ private:
         if (!(error * growth() * (2 * rows_ < too_large_ ? 1.0 : 2.0) < tolerance_)) return;
         stretch_ = 0;
         const std::int64_t next = std::min(2 * rows_, most_);
-        if (4 * next < 5 * rows_) return;
+        if (next < 2 * rows_ && (!grows_in_part_ || 4 * next < 5 * rows_)) return;
         rows_ = next;
         check_next();
     }
@@ -203,7 +206,7 @@ private:
     static constexpr int most_between = 64;
     static constexpr double hopeless = 0.5;
 
-    bool adapts_ = true;
+    bool adapts_ = true, grows_in_part_ = false;
     double tolerance_ = 0.0;
     std::int64_t rows_ = 0, least_ = 1, most_ = 1;
     std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0, longest_stretch_ = 0, blocks_alone_ = 0;

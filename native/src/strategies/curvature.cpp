@@ -31,6 +31,7 @@ constexpr double seen_beside_noise = 8.0;  // tolerances that an error may be of
 constexpr double most_noise = 0.5;         // that counts
 constexpr double loss_counts = 2.0;        // times as much as an error of predictions; twice where a sweep may help
 constexpr double most_memory = 1.0 / 3.0;  // of long blocks
+constexpr double left_by_sweeps = 0.5;     // of the error of all blocks, where later rows take back what is left
 constexpr double swept_from = 4.0;         // times that a feature comes up in a round
 constexpr double strong_decay = 0.5;       // what is left of a weight after a round that no merge can wait for
 
@@ -493,7 +494,8 @@ private:
 
     // Blocks before the last are off by less, as they started from less far behind, and independently of it.
     void sum_up_check() {
-        check_.error = error_.compared() * (forgotten() ? 1.0 : all_blocks(check_.blocks));
+        const double all = all_blocks(check_.blocks);
+        check_.error = error_.compared() * (forgotten() ? std::max(1.0, left_by_sweeps * all) : all);
         check_.loss_change = error_.loss_changed();
     }
     // A sweep leaves next to nothing but what the last blocks are off by, and that in steep directions, which the next
@@ -880,6 +882,7 @@ private:
         chance_counts_ = counts;
         if (chance_led_ >= 2) control_.try_long(order_.count());
         control_.try_without_sweeps(rows_done_, order_.count());
+        if (seated_classes_ == work.model.classes()) allow_sweeps();
         order_written_ = width_ > 1 && seated_classes_ != work.model.classes();
         if (!order_written_) return;  // the crew will
         order_.write(work, strategy.cores);
@@ -923,7 +926,14 @@ private:
         // merges are less exact with L1 than their checks say: there they are tried again less soon
         control_.begin(strategy.block_size, least(0), most, round.least_stretch(l1_ ? 20.0 : 2.5), l1_ ? 32 : 8,
                        strategy.tolerance, order_.count());
-        if (may_sweep(work)) control_.allow_sweeps(least(1));
+        if (width_ <= few_blocks) control_.grow_in_part();
+        least_swept_ = may_sweep(work) ? least(1) : BlockControl::none;
+        allow_sweeps();
+    }
+
+    // Not in the first pass where later steps are smaller: what its large steps leave behind they do not take back.
+    void allow_sweeps() {
+        if (rows_done_ > 0 || !depends_on_time(rule_.schedule)) control_.allow_sweeps(least_swept_);
     }
 
     // Rounds may be refined where no merge is good enough: of losses whose gradients do not jump, since sweeps over
@@ -966,6 +976,7 @@ private:
     std::atomic<bool> stop_{false};
     bool halted_ = false, alone_ = false;
     std::int64_t next_spectrum_ = 0, estimates_ = 0;
+    std::int64_t least_swept_ = BlockControl::none;  // rows of blocks that may be swept
 
     // the round under way
     std::vector<Piece> pieces_;
