@@ -57,7 +57,7 @@ struct ByFrequency {
 };
 
 template <class V, class To>
-    requires(sizeof(To) < 8)  // as many features as that there are not
+    requires(sizeof(To) <= 4)  // features are never so many that their numbers need more
 struct ByFrequency<SparseRows<V, To>> {
     static constexpr std::int64_t sample_entries = 1'000'000;
 
@@ -241,7 +241,7 @@ std::unique_ptr<Training<V>> make_renumbered(const SparseRows<V, I>& rows, const
 template <class Rows>
 std::unique_ptr<Training<typename Rows::Value>> make_training(const Rows& rows, const TrainingSpec& spec) {
     if constexpr (Rows::sparse) {
-        if (spec.strategy.renumber) {
+        if (spec.strategy.renumber && spec.strategy.kind == StrategyKind::curvature) {
             if (rows.features <= std::int64_t{1} << 16) return make_renumbered<std::uint16_t>(rows, spec);
             return make_renumbered<std::int32_t>(rows, spec);
         }

@@ -110,6 +110,18 @@ def test_a_last_round_of_few_blocks_takes_nothing_back(monkeypatch: pytest.Monke
     assert distances[0] < 1.1 * distances[1]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_numbers_of_features_take_two_bytes_or_four(dtype: Any, classes: int) -> None:
+    """As there are 65,536 of them or more: columns that no row has change nothing."""
+    X = zipf_rows(4000, 60_000, 12).astype(dtype)
+    y = np.sum([labels_of(X, seed) > 0 for seed in range(1, classes)], axis=0)
+    wide = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], 66_000))
+    short, long = (trained(matrix, y, curved(32, refine=0), 3, **CASE) for matrix in (X, wide))
+    np.testing.assert_allclose(long.coef[:, : X.shape[1]], short.coef, rtol=1e-5, atol=1e-6)
+    assert not long.coef[:, X.shape[1] :].any()
+
+
 def test_the_same_bits_whoever_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many features that threads sort some each, and entries for more than one huge page."""
     X = zipf_rows(60_000, 100_000, 12)
