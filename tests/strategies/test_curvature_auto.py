@@ -50,8 +50,8 @@ def test_blocks_grow_on_easy_data(n_threads: int) -> None:
 @pytest.mark.parametrize("n_threads", [2, 3, 7])
 @pytest.mark.parametrize("n", [30_011, 32_000, 41_777])
 def test_a_pass_is_cut_into_rounds_that_are_alike(n: int, n_threads: int) -> None:
-    """No row is left over for one thread at the end; a few blocks grow until a pass has four or five rounds, many double
-    as long as it has four."""
+    """No row is left over for one thread at the end; a few blocks grow until a pass has four or five rounds, many
+    double as long as it has four."""
     X, y = easy(n)
     last = trained(X, y, curved(tolerance=0.1), n_threads, **EASY | {"n_passes": 8}).passes[-1]
     assert last.rows_alone == 0
