@@ -429,7 +429,6 @@ private:
                 correct_losses(work);
                 for (int c = 0; c < work.model.classes(); ++c)
                     follow_norms(work.model.lanes()[static_cast<std::size_t>(c)], c);
-                in_step_ = false;
                 if (!halted_ && at_ < order_.count()) decide_next(work);
             });
     }

@@ -148,6 +148,7 @@ public:
         round_.reach = features_;
         decays_.assign(static_cast<std::size_t>(classes_), 1.0);
         begin_ = cold_ = std::max(cold, merged_reach_);
+        merged_reach_ = features_;  // and then they take over both
         if (levels.plan_between()) stale_ = true;
         clear_crossed();
     }
