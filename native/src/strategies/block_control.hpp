@@ -128,6 +128,7 @@ public:
         if (fine) return grow(error);
         // one error that is too large may be chance, where few rows have most of the curvature
         ++strikes_;
+        fine_ = 0;
         const bool can_shrink = rows_ / 2 >= least();
         between_ = fewest_between;
         if (strikes_ < 2 && error <= undone_above()) return;
@@ -135,6 +136,7 @@ public:
         check_next();
         if (can_shrink) {
             too_large_ = rows_;
+            failures_ = std::min(failures_ + 1, most_failures);
             // the error grows with the blocks, so that far too much of it asks for more than one half
             for (double left = error; left > tolerance_ && rows_ / 2 >= least(); left /= growth()) rows_ /= 2;
         } else if (!swept_ && may_sweep()) {
@@ -165,8 +167,8 @@ public:
 
     template <class State>
     void archive(State& state) {
-        state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_, long_, long_tried_, swept_,
-              rows_swept_, plain_again_, plain_wait_);
+        state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_, fine_, failures_, long_,
+              long_tried_, swept_, rows_swept_, plain_again_, plain_wait_);
     }
 
     static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
@@ -189,12 +191,16 @@ private:
     void grow(double error) {
         strikes_ = 0;
         stretch_ /= 4;
+        ++fine_;
         if (rows_ >= too_large_) too_large_ = none;
+        // the more often blocks were too large, the more checks have to be fine before they are so large again
+        if (2 * rows_ >= too_large_ && fine_ < 1 << failures_) return;
         if (!(error * growth() * (2 * rows_ < too_large_ ? 1.0 : 2.0) < tolerance_)) return;
         stretch_ = 0;
         const std::int64_t next = std::min(2 * rows_, most_);
         if (next < 2 * rows_ && (!grows_in_part_ || 4 * next < 5 * rows_)) return;
         rows_ = next;
+        fine_ = 0;
         check_next();
     }
 
@@ -203,6 +209,7 @@ private:
     static constexpr std::int64_t many_blocks = 32;  // of a pass
     static constexpr int fewest_between_long = 16;   // checks take a quarter of the time of two passes
     static constexpr int most_plain_wait = 3;        // doublings
+    static constexpr int most_failures = 3;          // that make it longer
     static constexpr int most_between = 64;
     static constexpr double hopeless = 0.5;
 
@@ -212,6 +219,8 @@ private:
     std::int64_t alone_until_ = 0, stretch_ = 0, least_stretch_ = 0, longest_stretch_ = 0, blocks_alone_ = 0;
     std::int64_t too_large_ = none;  // blocks of so many rows had too large an error
     int strikes_ = 0;                // checks in a row with too large an error
+    int fine_ = 0;                   // and without, of blocks of this size
+    int failures_ = 0;               // of blocks that were too large
     int since_ = 0, between_ = fewest_between;
     std::int64_t least_swept_ = none;
     bool swept_ = false;
