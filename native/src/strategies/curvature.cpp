@@ -601,8 +601,7 @@ private:
             const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
             if (!control_.adapts())
                 control_.train_alone_until(rows_done_ + BlockControl::fewest_between * rows);
-            else if (BlockControl::most_of(control_.rows()) >=
-                     check_.piece.rows)  // smaller blocks than these are not worth a round
+            else if (BlockControl::most_of(control_.rows()) >= check_.piece.rows)  // smaller ones are not worth a round
                 control_.train_alone_until(rows_done_ + rows);
             decide_next(work);
         });
