@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from strategy_cases import written_orders
-from symsgd import Result, reference, train
+from symsgd import Result, penalties, reference, schedules, train
 from symsgd.combiners import Curvature
 from symsgd.reference.losses import PIECEWISE_LINEAR
 from symsgd.strategies import MapReduce, Sequential, Strategy
@@ -17,6 +17,8 @@ from symsgd.strategies import MapReduce, Sequential, Strategy
 SAMPLE_ENTRIES, NET_ENTRIES = 50_000, 8192  # the sample's for each block of a round
 SETTLED, SOON = 16384, 512  # rows after which the curvature is estimated again; where gradients jump
 ANY_ERROR = 1e9  # a tolerance for which no round is refined more than once, and none is trained again
+
+Problem = tuple[sp.csr_array, np.ndarray, dict[str, Any]]  # rows, labels, choices
 
 
 def curved(block_size: Any = "auto", **parameters: Any) -> Strategy:
@@ -54,6 +56,19 @@ def labels_of(X: sp.csr_matrix, seed: int = 1) -> np.ndarray:
     rng = np.random.default_rng(seed)
     scores = X @ rng.standard_normal(X.shape[1])
     return np.where(scores + rng.logistic(size=X.shape[0]) > 0, 1.0, -1.0)
+
+
+def one_hot(fields: int, values: int, alike: int, step_size: float) -> Problem:
+    """40,000 rows of as many fields, some values of which are common; every column is there `alike` times."""
+    rng = np.random.default_rng(0)
+    n = 40_000
+    columns = np.minimum(rng.geometric(3 / values, (n, fields)) - 1, values - 1) + np.arange(fields) * values
+    columns = (columns[:, :, None] * alike + np.arange(alike)).reshape(n, -1)
+    each = columns.shape[1]
+    entries = np.full(columns.size, each**-0.5)
+    X = sp.csr_array((entries, columns.ravel(), np.arange(n + 1) * each), shape=(n, fields * values * alike))
+    chance = 1 / (1 + np.exp(-0.3 * fields**0.5 * (X @ rng.standard_normal(X.shape[1]))))
+    return X, rng.random(n) < chance, {"schedule": schedules.Constant(step_size), "penalty": penalties.L2(1e-6)}
 
 
 def spread_rows(order: Any, wanted: int, turn: int) -> list[int]:

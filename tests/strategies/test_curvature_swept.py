@@ -38,11 +38,32 @@ def test_they_are_where_no_merge_will_do(n_threads: int) -> None:
     found, wanted = trained(X, y, curved(), n_threads, **case), sequential(X, y, **case)
     for record in found.passes:
         assert record.sweeps > 0
-        assert record.rows_alone < 0.3 * len(y)
+    assert sum(record.rows_alone for record in found.passes) < 0.2 * len(found.passes) * len(y)
     assert off(found, wanted, X) < 0.02
     assert found.passes[-1].loss == pytest.approx(wanted.passes[-1].loss, rel=2e-3)
     merged = trained(X, y, curved(int(found.passes[-1].mean_block or 0), refine=0), n_threads, **case)
     assert off(merged, wanted, X) > 3 * off(found, wanted, X)
+
+
+def test_the_end_of_a_pass_is_trained_alone() -> None:
+    """What sweeps leave is off along steep directions, here all predictions together: by .014 of what another seed
+    changes without these rows."""
+    X, y = one_hot()
+    case = CASE | {"schedule": schedules.Constant(0.03)}
+    found, wanted, other = (
+        trained(X, y, curved(), 8, **case),
+        sequential(X, y, **case),
+        sequential(X, y, seed=1, **case),
+    )
+
+    def predictions(result: Any) -> np.ndarray:
+        return np.asarray(X @ result.coef.ravel() + result.intercept[0])
+
+    for record in found.passes:
+        assert record.sweeps > 0
+        assert record.rows_alone > 0
+    off_by = abs((predictions(found) - predictions(wanted)).mean())
+    assert off_by < 0.005 * np.std(predictions(other) - predictions(wanted))
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

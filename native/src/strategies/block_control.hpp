@@ -226,7 +226,7 @@ private:
     bool swept_ = false;
     std::int64_t rows_swept_ = 0;   // of a block, when rounds were refined last
     std::int64_t plain_again_ = 0;  // rows done when rounds without sweeps are tried again
-    int plain_wait_ = 0;            // doublings of a pass until then
+    int plain_wait_ = 1;            // doublings of a pass until then
     bool long_ = false, long_tried_ = false;
 };
 

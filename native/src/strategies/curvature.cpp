@@ -16,9 +16,9 @@
 #include <cmath>
 
 #include "block_control.hpp"
-#include "curvature_merge.hpp"
+#include "curvature_check.hpp"
 #include "curvature_net.hpp"
-#include "prediction_error.hpp"
+#include "loss_drift.hpp"
 #include "round_costs.hpp"
 
 namespace symsgd {
@@ -27,13 +27,14 @@ namespace {
 
 constexpr double small_scale = 2e-3;    // a model's scale is made 1 again from here on, long before a block would do so
 constexpr std::int64_t few_blocks = 4;  // of a round, of which a check knows the error well
-constexpr double seen_beside_noise = 8.0;  // tolerances that an error may be of the noise, with two blocks
-constexpr double most_noise = 0.5;         // that counts
-constexpr double loss_counts = 2.0;        // times as much as an error of predictions; twice where a sweep may help
-constexpr double most_memory = 1.0 / 3.0;  // of long blocks
-constexpr double left_by_sweeps = 0.5;     // of the error of all blocks, where later rows take back what is left
-constexpr double swept_from = 4.0;         // times that a feature comes up in a round
-constexpr double strong_decay = 0.5;       // what is left of a weight after a round that no merge can wait for
+constexpr double seen_beside_noise = 8.0;     // tolerances that an error may be of the noise, with two blocks
+constexpr double loss_counts = 2.0;           // times as much as an error of predictions
+constexpr double counts_before_sweeps = 4.0;  // where a sweep may help
+constexpr double most_memory = 1.0 / 3.0;     // of long blocks
+constexpr double hopeless_sweep = 0.05;       // an error that no later rows are waited for to make forgotten
+constexpr std::int64_t share_at_the_end = 256;
+constexpr double swept_from = 4.0;    // times that a feature comes up in a round
+constexpr double strong_decay = 0.5;  // what is left of a weight after a round that no merge can wait for
 
 template <class Rows>
 class CurvatureRounds final : public Strategy<Rows> {
@@ -88,15 +89,10 @@ public:
     }
 
 private:
-    struct Piece {
-        std::int64_t begin, rows;
-        double t;
-    };
-
     template <class State>
     void archive(State& state, bool seated) {
         state(rows_done_, estimates_, chance_counts_, chance_led_, control_);
-        if (seated) state(next_spectrum_, level_rows_, cold_, together_, error_, net_, merge_);
+        if (seated) state(next_spectrum_, level_rows_, cold_, together_, check_.predictions, net_, losses_, merge_);
     }
 
     // ---- what comes next, decided by one thread at the end of what came before
@@ -104,20 +100,29 @@ private:
     void decide_next(Workspace<Rows>& work) {
         halted_ = stop_;
         if (halted_ || at_ == order_.count()) return;
-        const std::int64_t rows = width_ > 1 ? control_.block(rows_done_, order_.count() - at_, width_) : 0;
+        limit_ = order_.count() - rows_at_the_end();
+        const std::int64_t rows = width_ > 1 && at_ < limit_ ? control_.block(rows_done_, limit_ - at_, width_) : 0;
         alone_ = rows == 0;
+        if (alone_ && check_.swept()) check_.pending = false;  // there is no next round to compare it in
         if (!alone_) return plan(work, rows);
         if (to_be_judged_) judge_last(work, net_.loss(work, 0, 1));
+    }
+
+    // What many blocks are off by is to a good part along steep directions, which whatever comes next makes forgotten:
+    // there are some rows left for that, alone. After a sweep there is little else.
+    std::int64_t rows_at_the_end() const {
+        if (width_ < few_blocks || !control_.adapts()) return 0;
+        return control_.sweeps() > 0 ? control_.rows() : std::min(control_.rows(), order_.count() / share_at_the_end);
     }
 
     void plan(Workspace<Rows>& work, std::int64_t rows) {
         pieces_.clear();
         // the check of the last round takes as long as a block: it is one thread's share of this one
-        check_.in_turn = check_.pending && control_.adapts() && width_ >= few_blocks;
+        check_.in_turn = check_.pending && !check_.trained && control_.adapts() && width_ >= few_blocks;
         const std::int64_t most = width_ - (check_.in_turn ? 1 : 0);
-        for (std::int64_t begin = at_; begin < order_.count() && static_cast<std::int64_t>(pieces_.size()) < most;
+        for (std::int64_t begin = at_; begin < limit_ && static_cast<std::int64_t>(pieces_.size()) < most;
              begin += rows)
-            pieces_.push_back({begin, std::min(rows, order_.count() - begin), t_ + static_cast<double>(begin)});
+            pieces_.push_back({begin, std::min(rows, limit_ - begin), t_ + static_cast<double>(begin)});
         const Rule& rule = work.spec.rule;
         RoundOfBlocks round;
         round.count = static_cast<int>(pieces_.size());
@@ -151,13 +156,15 @@ private:
         // sweeps that are asked for go over all there is, so that enough of them are the sequential run
         plain_ = round.plain = (round.refined && (asked_ > 0 || fresh)) || left < strong_decay || from > 0.0 || l1_;
         follow_levels(rows);
-        const bool last = pieces_.back().begin + pieces_.back().rows == order_.count();
+        const bool last = pieces_.back().begin + pieces_.back().rows == limit_;
         round.fresh_scale = plain_ || fresh;
         round.reach = last || together_ || round.fresh_scale ? work.rows.features : merge_.levels.due();
         if (round.refined) round.swept = merge_.levels.in_round(rows * width_, swept_from);
         fresh_ = round.fresh_scale;
         refining_ = round.refined;
-        checking_ = watches_ && pieces_.size() > 1 && !check_.pending && control_.check_due();
+        // a round that was swept is compared in the next
+        checking_ =
+            watches_ && pieces_.size() > 1 && !check_.pending && control_.check_due() && !(round.refined && last);
         urgent_ = checking_ && (control_.unproven() || control_.are_long());
         reach_ = round.reach;
         // replicas without a block stay in step where something waits in them, or where they will have one at once
@@ -192,7 +199,7 @@ private:
             1,
             [&](std::int64_t) {
                 std::int64_t rows = order_.count() - at_;
-                if (width_ > 1) rows = std::min(rows, control_.alone(rows_done_));
+                if (width_ > 1 && at_ < limit_) rows = std::min(rows, control_.alone(rows_done_));
                 Rule rule = rule_;
                 rule.track_norms = work.spec.rule.track_norms;
                 done_ = train(work, work.model, {at_, rows, t_ + static_cast<double>(at_)}, rule, stopped);
@@ -245,15 +252,14 @@ private:
         if (halted_ || harmed_) return;
         if (l1_) settle_l1(member, work);
         const bool urgent = urgent_;  // the end of a round plans the next
+        if (checking_ && (refining_ ? chance_is_seen() : chance_counts_))
+            check_.measure_noise(member, work, merge_, static_cast<int>(pieces_.size()), std::min(cold_, reach_));
         if (refining_) {
             refine(member, work, stopped);
             if (urgent && !halted_) check_at_once(member, work, stopped);
             return;
         }
-        if (checking_ && chance_counts_) {
-            measure_noise(member, work);
-            if (!control_.are_long()) measure_crowding(member, work);
-        }
+        if (checking_) member.alone([&] { merge_.calibrate_next(); });
         member.phase(
             merge_.slices,
             [&](std::int64_t slice) {
@@ -261,8 +267,7 @@ private:
             },
             [&] {
                 const int blocks = static_cast<int>(pieces_.size());
-                if (checking_)
-                    aim_check(blocks, [&](int c) { return merge_.merged_intercept(work, c, blocks - 1, nullptr); });
+                if (checking_) aim_check([&](int c) { return merge_.merged_intercept(work, c, blocks - 1, nullptr); });
                 for (int c = 0; c < work.model.classes(); ++c) take_intercept(work, c, nullptr);
                 take_lanes(work);
                 if (!urgent_) end_round(work);
@@ -292,7 +297,7 @@ private:
     void train_blocks(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
         const auto count = static_cast<std::int64_t>(pieces_.size());
         member.phase(
-            pulled_ + (check_.pending ? 1 : 0),
+            pulled_ + (check_.pending && !check_.trained ? 1 : 0),
             [&](std::int64_t task) {
                 if (task == pulled_) return train_check(work, stopped);
                 const int p = static_cast<int>(task);
@@ -308,7 +313,7 @@ private:
                 if (halted_) return;
                 judge_last(work, std::accumulate(net_parts_.begin(), net_parts_.begin() + count, 0.0));
                 if (harmed_) return;
-                if (check_.pending) judge_check();
+                if (check_.pending && !check_.trained) check_trained();
                 if (!l1_) begin_merge(work);
                 if (refining_) begin_refining(work);
             });
@@ -449,95 +454,31 @@ private:
 
     // ---- the check of a merge
 
-    struct Check {
-        std::unique_ptr<Model<V>> model;  // where the last block of the round should have started, then where it ends
-        Piece piece;
-        std::int64_t reach = 0;  // the features that are compared: those that were merged
-        int blocks = 0;
-        bool swept = false;  // the round was refined
-        bool pending = false;
-        bool in_turn = false;  // instead of a block of the round under way
-        double error = 0.0;
-        double loss_change = 0.0;  // that goes with the error, a share of the loss
-        double noise = 0.0;        // of the round, a share of the spread of predictions as the error is
-        double memory = 0.0;       // of long blocks
-    };
-
     // The weights are in place already.
     template <class Intercept>
-    void aim_check(int blocks, Intercept&& intercept) {
-        check_.piece = pieces_.back();
-        check_.reach = std::min(cold_, reach_);
-        check_.blocks = blocks;
-        check_.swept = refining_;
-        check_.pending = true;
-        for (int c = 0; c < check_.model->classes(); ++c)
-            check_.model->lanes()[static_cast<std::size_t>(c)].intercept = intercept(c);
+    void aim_check(Intercept&& intercept) {
+        check_.aim(merge_, pieces_.back(), pieces_.size(), std::min(cold_, reach_), refining_, intercept);
     }
 
-    // Trains it, and compares what it has come to with the merged model, which nobody changes meanwhile.
+    // Trains it, and compares what it has come to with the merged model, which nobody changes meanwhile; of a round
+    // that was swept later.
     template <class Stopped>
     void train_check(Workspace<Rows>& work, const Stopped& stopped) {
-        if (train(work, *check_.model, check_.piece, rule_, stopped) < check_.piece.rows) {
-            stop_ = true;
-            return;
-        }
-        for (std::int64_t part = 0; part < error_.parts; ++part) compare(work, part);
-        sum_up_check();
+        if (train_check_on(work, check_.piece(), stopped) && !check_.swept())
+            check_.compare_all(work, merge_, work.model.view());
     }
 
-    void compare(Workspace<Rows>& work, std::int64_t part) {
-        error_.compare(work.rows, work.model.view(), check_.model->view(), check_.reach, part,
-                       [&](std::int64_t row, int c, double p) { return loss_of(work, row, c, p); });
+    // The check of a round that was swept, on the first block of the next, which `next` has trained on the merged
+    // model.
+    template <class Stopped>
+    void follow_check(Workspace<Rows>& work, const ModelView<V>& next, const Stopped& stopped) {
+        if (train_check_on(work, pieces_.front(), stopped)) check_.compare_all(work, merge_, next);
     }
 
-    // Blocks before the last are off by less, as they started from less far behind, and independently of it.
-    void sum_up_check() {
-        const double all = all_blocks(check_.blocks);
-        check_.error = error_.compared() * (forgotten() ? std::max(1.0, left_by_sweeps * all) : all);
-        check_.loss_change = error_.loss_changed();
-    }
-    // A sweep leaves next to nothing but what the last blocks are off by, and that in steep directions, which the next
-    // rounds forget if their steps are as long.
-    bool forgotten() const { return check_.swept && !depends_on_time(rule_.schedule); }
-    static double all_blocks(std::size_t count) { return std::sqrt(0.5 * static_cast<double>(count)); }
-
-    // What chance alone makes of a round: two blocks started from the same model, on other rows, and differ by the
-    // noise of both.
-    void measure_noise(Crew::Member& member, Workspace<Rows>& work) {
-        const int last = static_cast<int>(pieces_.size()) - 1;
-        const auto& own = merge_.replicas[static_cast<std::size_t>(last)]->lanes();
-        const auto& others = merge_.replicas[static_cast<std::size_t>(last - 1)]->lanes();
-        member.phase(
-            error_.parts,
-            [&](std::int64_t part) {
-                error_.compare(
-                    work.rows, work.model.view(), std::min(cold_, reach_), part,
-                    [&](int c) { return merge_.difference(work, last, last - 1, c); },
-                    [&](int c) {
-                        const auto lane = static_cast<std::size_t>(c);
-                        return own[lane].intercept - others[lane].intercept;
-                    });
-            },
-            [&] {
-                const double noise = error_.compared() * all_blocks(pieces_.size());
-                check_.noise = std::isfinite(noise) ? std::min(noise, most_noise) : 0.0;
-            });
-    }
-
-    // By rows of the pass that are not of this round, others each time.
-    void measure_crowding(Crew::Member& member, Workspace<Rows>& work) {
-        const int last = static_cast<int>(pieces_.size()) - 1;
-        member.alone([&] {
-            const std::int64_t end = pieces_.back().begin + pieces_.back().rows, others = order_.count() - (end - at_);
-            const auto wanted = static_cast<std::int64_t>(error_.probe().size());
-            others_.clear();
-            for (std::int64_t i = 0; i < std::min(wanted, others); ++i) {
-                const std::int64_t place = i * others / wanted;
-                others_.push_back(*order_.at(place < at_ ? place : place + (end - at_)));
-            }
-        });
-        if (!others_.empty()) merge_.measure_crowding(member, work, others_, last, last - 1);
+    template <class Stopped>
+    bool train_check_on(Workspace<Rows>& work, const Piece& piece, const Stopped& stopped) {
+        if (train(work, *check_.model, piece, rule_, stopped) < piece.rows) stop_ = true;
+        return !stop_;
     }
 
     // The error by which blocks are steered. Where chance moves predictions by much, two seeds of the sequential run
@@ -545,12 +486,13 @@ private:
     // the first pass, whose large steps leave behind what later ones do not take back, it is not so. Less still where
     // steps become smaller from pass to pass.
     double steering_error() const {
-        if (rows_done_ < order_.count() && depends_on_time(rule_.schedule)) return 2.0 * check_.error;
-        const double pairs = 0.5 * static_cast<double>(check_.blocks);
-        const double seen = chance_counts_ ? std::max(1.0, seen_beside_noise / pairs * check_.noise) : 1.0;
+        if (rows_done_ < order_.count() && depends_on_time(rule_.schedule)) return 2.0 * check_.error();
+        double seen = 1.0;
+        if (check_.swept() ? chance_is_seen() : chance_counts_)
+            seen = std::max(1.0, seen_beside_noise * check_.noise() / (check_.swept() ? 1.0 : check_.pairs()));
         const bool by_loss = control_.adapts() && !rule_.soft_curvature;
-        const double counts = forgotten() ? 1.0 : control_.may_sweep() ? 2.0 * loss_counts : loss_counts;
-        return std::max(check_.error / seen, by_loss ? counts * check_.loss_change : 0.0);
+        const double counts = check_.swept() ? 1.0 : control_.may_sweep() ? counts_before_sweeps : loss_counts;
+        return std::max(check_.error() / seen, by_loss ? counts * losses_.size() : 0.0);
     }
 
     // Where gradients jump, a small difference is soon a large one: no round is worth more than the tolerance.
@@ -561,33 +503,38 @@ private:
 
     void judge_check() {
         check_.pending = false;
-        errors_ += std::isfinite(check_.error) ? check_.error : 1.0;
+        errors_ += std::isfinite(check_.error()) ? check_.error() : 1.0;
         ++checks_;
-        if (control_.are_long()) return control_.steer_long(!to_be_undone() && check_.memory <= most_memory);
+        if (check_.calibrates()) merge_.calibrate();
+        losses_.add(check_.loss_change(), check_.piece().rows, check_.swept());
+        if (control_.are_long()) return control_.steer_long(!to_be_undone() && check_.memory() <= most_memory);
         control_.steer(steering_error(), rows_done_);
-        const bool leads = chance_counts_ && check_.blocks == 2 && seen_beside_noise * check_.noise >= 1.0;
+        const bool leads = chance_counts_ && check_.is_of_two() && seen_beside_noise * check_.noise() >= 1.0;
         chance_led_ = leads ? chance_led_ + 1 : 0;
     }
 
-    // Blocks of a new size: the round counts only once its check has shown that they will do.
+    // Blocks of a new size: the round counts only once its check has shown that they will do. One that was swept counts
+    // unless it is hopeless, and is judged in the next round as others are.
     template <class Stopped>
     void check_at_once(Crew::Member& member, Workspace<Rows>& work, const Stopped& stopped) {
-        member.phase(1, [&](std::int64_t) {
-            if (train(work, *check_.model, check_.piece, rule_, stopped) < check_.piece.rows) stop_ = true;
-        });
+        member.phase(1, [&](std::int64_t) { train_check_on(work, check_.piece(), stopped); });
         member.phase(
-            error_.parts, [&](std::int64_t part) { compare(work, part); },
+            check_.parts, [&](std::int64_t part) { check_.compare(work, merge_, work.model.view(), part); },
             [&] {
                 halted_ = stop_;
                 if (halted_) return end_round(work);
-                sum_up_check();
+                check_.sum_up();
+                check_.trained = true;
+                const double most = depends_on_time(rule_.schedule) ? control_.undone_above() : hopeless_sweep;
+                check_waits_ = check_.swept() && check_.compared() <= most;
             });
         if (halted_) return;
-        if (control_.are_long()) measure_memory(member, work);
+        if (check_waits_) return member.alone([&] { end_round(work); });
+        if (control_.are_long()) check_.measure_memory(member, work, merge_, before_.data(), before_lanes_);
         member.alone([&] { judge_check(); });
         if (check_is_sequential())
             return member.phase(
-                merge_.slices, [&](std::int64_t slice) { take_checked(work, slice); },
+                merge_.slices, [&](std::int64_t slice) { check_.take(work, slice, merge_.slices); },
                 [&] {
                     for (std::size_t c = 0; c < work.model.lanes().size(); ++c)
                         work.model.lanes()[c].intercept = check_.model->lanes()[c].intercept;
@@ -601,57 +548,16 @@ private:
             const std::int64_t rows = pieces_.back().begin + pieces_.back().rows - at_;
             if (!control_.adapts())
                 control_.train_alone_until(rows_done_ + BlockControl::fewest_between * rows);
-            else if (BlockControl::most_of(control_.rows()) >= check_.piece.rows)  // smaller ones are not worth a round
+            else if (BlockControl::most_of(control_.rows()) >= check_.piece().rows)  // smaller ones are not worth it
                 control_.train_alone_until(rows_done_ + rows);
             decide_next(work);
         });
     }
 
-    // What is left, at the end of the second of two blocks, of what the first has moved predictions by. A model that
-    // remembers remembers errors, too.
-    void measure_memory(Crew::Member& member, Workspace<Rows>& work) {
-        Model<V>&first = *merge_.replicas[0], &second = *merge_.replicas[1];
-        measure_change(member, work, before_.data(), before_lanes_, first.view(),
-                       [&](double moved) { check_.memory = moved; });
-        measure_change(member, work, second.view().weights, second.lanes(), check_.model->view(),
-                       [&](double left) { check_.memory = check_.memory > 0.0 ? left / check_.memory : 1.0; });
-    }
-
-    // How far the predictions of a model are from those of other weights, by the features that a check compares.
-    template <class After>
-    void measure_change(Crew::Member& member, Workspace<Rows>& work, const V* from, const std::vector<Lane>& lanes,
-                        const ModelView<V>& to, After&& after) {
-        member.phase(
-            error_.parts,
-            [&](std::int64_t part) {
-                error_.compare(
-                    work.rows, work.model.view(), check_.reach, part,
-                    [&](int c) {
-                        return [&, by = to.lanes[c].scale,
-                                from_by = lanes[static_cast<std::size_t>(c)].scale](std::int64_t at) {
-                            return static_cast<double>(to.weights[at]) * by - static_cast<double>(from[at]) * from_by;
-                        };
-                    },
-                    [&](int c) { return to.lanes[c].intercept - lanes[static_cast<std::size_t>(c)].intercept; });
-            },
-            [&] { after(error_.compared()); });
-    }
-
     // Of two blocks the first has started where it should, and in its check the second has, too: what it ends at is
     // where the sequential run is, but for features that wait. It has been paid for, so it is taken.
     bool check_is_sequential() const {
-        return check_.blocks == 2 && control_.adapts() && !l1_ && before_average_.size() == 0;
-    }
-
-    void take_checked(Workspace<Rows>& work, std::int64_t slice) {
-        const ModelView<V> from = check_.model->view(), to = work.model.view();
-        const std::int64_t begin = slice * check_.reach / merge_.slices,
-                           end = (slice + 1) * check_.reach / merge_.slices;
-        for (int c = 0; c < to.classes; ++c) {
-            const V by = static_cast<V>(from.lanes[c].scale / to.lanes[c].scale);
-            for (std::int64_t at = begin * to.stride + c; at < end * to.stride; at += to.stride)
-                to.weights[at] = from.weights[at] * by;
-        }
+        return check_.is_of_two() && control_.adapts() && !l1_ && before_average_.size() == 0;
     }
 
     template <class Stopped>
@@ -660,8 +566,13 @@ private:
             1, [&](std::int64_t) { train_check(work, stopped); },
             [&] {
                 halted_ = stop_;
-                if (!halted_) judge_check();
+                if (!halted_) check_trained();
             });
+    }
+
+    void check_trained() {
+        check_.trained = true;
+        if (!check_.swept()) judge_check();
     }
 
     // ---- refinement
@@ -673,9 +584,12 @@ private:
             member.phase(
                 static_cast<std::int64_t>(pieces_.size()),
                 [&](std::int64_t p) {
-                    if (p > 0) train_block(work, static_cast<int>(p), true, stopped);
+                    // the first block is right, so that its thread has time
+                    if (p > 0) return train_block(work, static_cast<int>(p), true, stopped);
+                    if (check_.pending && check_.trained) follow_check(work, merge_.replicas.front()->view(), stopped);
                 },
                 [&] {
+                    if (check_.pending && check_.trained && !stop_) judge_check();
                     std::swap(next_, last_);
                     std::swap(next_intercepts_, last_intercepts_);
                     halted_ = stop_;
@@ -710,9 +624,7 @@ private:
                 ++sweeps_;
                 for (int c = 0; c < work.model.classes(); ++c) take_intercept(work, c, starts_of(c));
                 if (checking_) {
-                    aim_check(static_cast<int>(pieces_.size()),
-                              [&](int c) { return starts_of(c)[pieces_.size() - 1]; });
-                    check_.noise = 0.0;
+                    aim_check([&](int c) { return starts_of(c)[pieces_.size() - 1]; });
                 }
                 take_lanes(work);
                 if (!urgent_) end_round(work);
@@ -762,7 +674,7 @@ private:
         ++sweeps_of_round_;
         ++sweeps_;
         if (sweeps_of_round_ == 1) {
-            const double error = error_.of(work.model.classes(), [&](std::int64_t row, int c) {
+            const double error = check_.predictions.of(work.model.classes(), [&](std::int64_t row, int c) {
                 const auto lane = static_cast<std::size_t>(c);
                 return std::pair(score(work.rows, row, last_.data() + c, merge_.stride()) + last_intercepts_[lane],
                                  score(work.rows, row, next_.data() + c, merge_.stride()) + next_intercepts_[lane]);
@@ -875,7 +787,8 @@ private:
         errors_ = 0.0;
         stop_ = halted_ = harmed_ = to_be_judged_ = check_.pending = false;
         width_ = strategy.threads;
-        const bool counts = control_.adapts() && rows_done_ > 0 && width_ <= few_blocks && !rule_.soft_curvature;
+        first_ = rows_done_ == 0;
+        const bool counts = width_ <= few_blocks && chance_is_seen();
         if (counts && !chance_counts_) control_.try_again(rows_done_);
         chance_counts_ = counts;
         if (chance_led_ >= 2) control_.try_long(order_.count());
@@ -886,6 +799,9 @@ private:
         order_.write(work, strategy.cores);
         seat(work);
     }
+
+    // Not in the first pass, nor where gradients jump.
+    bool chance_is_seen() const { return control_.adapts() && !first_ && !rule_.soft_curvature; }
 
     void seat(Workspace<Rows>& work) {
         const StrategySpec& strategy = work.spec.strategy;
@@ -900,12 +816,13 @@ private:
         before_average_ = Array<double>(model.average == nullptr ? 0 : before_.size(), Pages::as_they_come);
         l1_ = model.received != nullptr;
         before_received_ = Array<V>(l1_ ? before_.size() : 0, Pages::as_they_come);
-        check_.model = watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_},
-                                                             CurvatureMerge<Rows>::pages_of_replica(work))
-                                : nullptr;
+        check_.seat(work.rows, order_,
+                    watches_ ? std::make_unique<Model<V>>(model.features, model.classes, ModelNeeds{.received = l1_},
+                                                          CurvatureMerge<Rows>::pages_of_replica(work))
+                             : nullptr,
+                    !l1_ && !rule_.soft_curvature);  // else a movement is not the gradients' alone, or they jump
         for (auto* intercepts : {&next_intercepts_, &last_intercepts_, &next_sums_}) intercepts->assign(classes, 0.0);
         next_spectrum_ = rows_done_;
-        error_.begin(work.rows, order_);
         net_parts_.assign(static_cast<std::size_t>(width_), 0.0);
         net_.begin(work, order_);
         waiting_ = together_ = in_step_ = false;
@@ -958,16 +875,20 @@ private:
     CurvatureMerge<Rows> merge_;
     BlockControl control_;
     CurvatureNet<Rows> net_;
-    Check check_;
+    LossDrift losses_;
+    RoundCheck<Rows> check_;
+    bool check_waits_ = false;    // for the next round, its own counts
     std::int64_t width_ = 1;      // blocks a round
     bool watches_ = true;         // measures errors
     bool chance_counts_ = false;  // and lets them be larger where chance moves more
     int chance_led_ = 0;          // checks in a row of two blocks whose noise alone let an error be larger
     int asked_ = 0;               // sweeps in every round
     bool l1_ = false;             // the penalty keeps a state of its own
+    bool first_ = true;           // pass
     int seated_classes_ = 0;
 
     double t_ = 1.0;
+    std::int64_t limit_ = 0;      // of this pass, to be trained in rounds
     std::int64_t at_ = 0;         // rows of this pass that are part of the model
     std::int64_t rows_done_ = 0;  // of all passes
     std::int64_t done_ = 0;
@@ -999,8 +920,6 @@ private:
     std::vector<double> next_intercepts_, last_intercepts_, start_intercepts_;
     std::vector<double> next_sums_;  // what the round adds to the sums of intercepts
 
-    PredictionError<Rows> error_;
-    std::vector<std::int64_t> others_;  // rows that are not of the round
     std::vector<double> net_parts_;
     bool to_be_judged_ = false, harmed_ = false;
     std::int64_t round_rows_ = 0, round_merges_ = 0;

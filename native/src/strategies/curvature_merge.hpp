@@ -19,7 +19,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "crowding.hpp"
+#include "calibration.hpp"
 #include "curvature_sample.hpp"
 #include "merge_levels.hpp"
 
@@ -59,8 +59,8 @@ public:
     // Directions, where the caller does not say: more for rounds of many blocks, over which errors of H add up, and
     // where they cost little.
     static int usual_rank(std::int64_t places, std::int64_t blocks) {
-        return static_cast<int>(
-            std::clamp<std::int64_t>(4 * blocks, places <= 1024 ? 32 : 16, places <= 1024 ? 64 : 32));
+        return static_cast<int>(places <= 1024 ? std::clamp<std::int64_t>(4 * blocks, 32, 64)
+                                               : std::clamp<std::int64_t>(3 * blocks, 16, 48));
     }
 
     // With frequent features in front, most of what rows read of a model is there.
@@ -88,7 +88,7 @@ public:
         factors_ = Array<V>(static_cast<std::size_t>(model.features) * classes, Pages::as_they_come);
         std::fill_n(factors_.data(), factors_.size(), V{1});
         factor_steps_.assign(classes, -1.0);
-        crowding_.begin(features_, classes_);
+        calibration_.begin(features_, classes_);
         stale_ = true;
         changed_ = std::vector<std::atomic<std::uint8_t>>(static_cast<std::size_t>(features_ / page + 1));
         spectra_ = std::vector<Spectrum<V>>(classes);
@@ -132,7 +132,7 @@ public:
     // What later rounds go by. Replicas are none of it: they are made anew.
     template <class State>
     void archive(State& state) {
-        state(levels, chosen_, sampler_, spectra_, factors_, factor_steps_, crowding_, stale_, merged_reach_,
+        state(levels, chosen_, sampler_, spectra_, factors_, factor_steps_, calibration_, stale_, merged_reach_,
               merged_cold_);
         if (!State::reading || !chosen_) return;
         make_room();
@@ -191,35 +191,16 @@ public:
         };
     }
 
-    // By what blocks p and q, which have ended, are apart outside of Q, of the features that are merged and nothing of
-    // which waits. `rows` are none of theirs.
-    void measure_crowding(Crew::Member& member, Workspace<Rows>& work, const std::vector<std::int64_t>& rows, int p,
-                          int q) {
-        const std::int64_t known = sampler_.known();
-        const auto place = static_cast<std::int64_t>(sampler_.features().size());
-        for (int c = 0; c < classes_; ++c) {
-            const auto lane = static_cast<std::size_t>(c);
-            const Spectrum<V>& own = spectrum(c);
-            const V* const u = projected_[lane].data();
-            const auto along = [&](std::int64_t at) {
-                double sum = 0.0;
-                for (int j = 0; j < own.rank(); ++j)
-                    sum += static_cast<double>(own.q(at)[j]) *
-                           static_cast<double>(u[p * own.columns() + j] - u[q * own.columns() + j]);
-                return sum;
-            };
-            const double intercept = intercept_moved(work, p, c) - intercept_moved(work, q, c) - along(place);
-            crowding_.measure(
-                member, work, rows, std::min(cold_, round_.reach), c,
-                [&, change = difference(work, p, q, c)](std::int64_t i) {
-                    const std::int64_t at = sampler_.place(i);
-                    return change(i * stride_ + c) - (at < 0 ? 0.0 : along(at));
-                },
-                [&](std::int64_t i) { return i < known ? own.rest(i) : 0.0; },
-                [&](std::int64_t i) { return sampler_.place(i) >= 0; }, intercept / root_,
-                own.rest(known) * intercept * intercept);
-        }
-        member.alone([&] { stale_ = true; });
+    // A check of this merge, which is not of a round with sweeps, is to say how sharp features are (calibration.hpp).
+    void calibrate_next() { calibration_.make_room(std::min({sampler_.known(), cold_, round_.reach})); }
+    // What a row of the check's has been off by, in one of the parts that are gone through side by side.
+    void begin_calibration(std::int64_t parts) { calibration_.begin_check(parts); }
+    void see_off(const Rows& rows, std::int64_t row, int c, std::int64_t part, double off) {
+        calibration_.see(rows, row, c, part, off, [&](std::int64_t feature) { return sampler_.place(feature) >= 0; });
+    }
+    void calibrate() {
+        calibration_.learn();
+        stale_ = true;
     }
 
     // Qᵀ s of a block that has ended. The thread that has trained it has it in its cache.
@@ -437,6 +418,8 @@ public:
             d = v + product(starts != nullptr ? round_.count + p : end);
         }
         if (average != nullptr) *average = sum / root_;
+        if (blocks < round_.count && !round_.refined)
+            calibration_.set_intercept(c, slope(c, sampler_.known(), true) * v / root_);
         return begun + d / root_;
     }
 
@@ -590,7 +573,37 @@ private:
             for (std::int64_t i = begin; i < end; ++i)
                 to.weights[i * stride_ + c] =
                     weights[i * stride_] * kept + moved[static_cast<std::size_t>(i - begin)] * inverse;
+            if (begin < calibration_.known() && !round_.refined)
+                follow_slopes(c, begin, std::min(end, calibration_.known()), moved);
         }
+    }
+
+    // What the merged weights have with the sharpness of features: of d before the last block, what is not along Q.
+    void follow_slopes(int c, std::int64_t begin, std::int64_t end, const std::vector<V>& moved) {
+        Room& room = own_room();
+        const auto [first, last] = places_between(begin, end);
+        room.along.assign(static_cast<std::size_t>(last - first), V{});
+        const auto lane = static_cast<std::size_t>(c);
+        const int n = spectrum(c).columns();
+        const V* const u = products_[lane].data() + (round_.count + 1) * n;
+        for (int j = 0; j < n; ++j) {
+            const V* const q = turned_[lane].data() + j * room_ + first;
+            for (std::size_t k = 0; k < room.along.size(); ++k) room.along[k] += q[k] * u[j];
+        }
+        std::int64_t k = first;
+        for (std::int64_t i = begin; i < end; ++i) {
+            V v = moved[static_cast<std::size_t>(i - begin)];
+            const bool placed = k < last && sampler_.features()[static_cast<std::size_t>(k)] == i;
+            if (placed) v -= room.along[static_cast<std::size_t>(k++ - first)];
+            calibration_.slope(i, c) = static_cast<V>(slope(c, i, placed)) * v;
+        }
+    }
+
+    // Of what the last block leaves of a weight of 1, with the logarithm of the number that c is multiplied by.
+    double slope(int c, std::int64_t feature, bool placed) const {
+        const double fade = factor_steps_[static_cast<std::size_t>(c)] *
+                            spectra_[static_cast<std::size_t>(c)].rest(feature) * calibration_.of(c, placed);
+        return -keep(round_.count - 1, c) * fade * std::exp(-fade);
     }
 
     void finish_stretch(Workspace<Rows>& work, std::int64_t begin, std::int64_t end, V* before, double* crossed) {
@@ -760,7 +773,7 @@ private:
         const double rest = spectra_[static_cast<std::size_t>(c)].rest(feature);
         if (!(rest > 0.0)) return 1.0;
         const bool placed = feature == sampler_.known() || sampler_.place(feature) >= 0;
-        return std::exp(-factor_steps_[static_cast<std::size_t>(c)] * rounds * rest * crowding_.of(c, placed));
+        return std::exp(-factor_steps_[static_cast<std::size_t>(c)] * rounds * rest * calibration_.of(c, placed));
     }
 
     std::pair<std::int64_t, std::int64_t> places_between(std::int64_t begin, std::int64_t end) const {
@@ -974,7 +987,7 @@ private:
     std::vector<std::atomic<std::uint8_t>> changed_;   // by it, of what may have waited, by page
     Array<V> factors_;                                 // e^{−ac}, features × classes, for these steps:
     std::vector<double> factor_steps_;
-    Crowding<Rows> crowding_;
+    Calibration<V> calibration_;
     bool stale_ = true;
     std::vector<std::vector<V>> projected_, products_, old_u_;  // by class, numbers of a column together
     std::vector<double> rows_per_step_;                         // by class, of a block

@@ -22,10 +22,10 @@ public:
     const std::vector<std::int64_t>& probe() const { return probe_; }
 
     // A part of the probe: `other` against `model`, by the first `reach` features; all of them count for the spread.
-    // lost(row, class, prediction) is the loss.
-    template <class Lost>
+    // lost(row, class, prediction) is the loss, and seen(row, class, change) is called with what predictions change by.
+    template <class Lost, class Seen>
     void compare(const Rows& rows, const ModelView<V>& model, const ModelView<V>& other, std::int64_t reach,
-                 std::int64_t part, Lost&& lost) {
+                 std::int64_t part, Lost&& lost, Seen&& seen) {
         compare(
             rows, model, reach, part,
             [&](int c) {
@@ -34,7 +34,7 @@ public:
                            static_cast<double>(model.weights[at]) * own_by;
                 };
             },
-            [&](int c) { return other.lanes[c].intercept - model.lanes[c].intercept; }, lost);
+            [&](int c) { return other.lanes[c].intercept - model.lanes[c].intercept; }, lost, seen);
     }
 
     // The same of any change: changes(c)(at) is that of the weight at a place of the model, intercept_change(c) that
@@ -42,12 +42,14 @@ public:
     template <class Changes, class InterceptChange>
     void compare(const Rows& rows, const ModelView<V>& model, std::int64_t reach, std::int64_t part, Changes&& changes,
                  InterceptChange&& intercept_change) {
-        compare(rows, model, reach, part, changes, intercept_change, [](std::int64_t, int, double) { return 0.0; });
+        compare(
+            rows, model, reach, part, changes, intercept_change, [](std::int64_t, int, double) { return 0.0; },
+            [](std::int64_t, int, double) {});
     }
 
-    template <class Changes, class InterceptChange, class Lost>
+    template <class Changes, class InterceptChange, class Lost, class Seen>
     void compare(const Rows& rows, const ModelView<V>& model, std::int64_t reach, std::int64_t part, Changes&& changes,
-                 InterceptChange&& intercept_change, Lost&& lost) {
+                 InterceptChange&& intercept_change, Lost&& lost, Seen&& seen) {
         std::vector<Sums>& compared = compared_[static_cast<std::size_t>(part)];
         compared.assign(static_cast<std::size_t>(model.classes), {});
         for (int c = 0; c < model.classes; ++c) {
@@ -61,8 +63,10 @@ public:
                 });
                 const double p = prediction * model.lanes[c].scale + model.lanes[c].intercept,
                              change = changed + intercept_change(c);
+                const double before = lost(probe_[i], c, p);
                 compared[static_cast<std::size_t>(c)].add(
-                    {change * change, p, p * p, lost(probe_[i], c, p), lost(probe_[i], c, p + change)});
+                    {change * change, p, p * p, before, lost(probe_[i], c, p + change) - before});
+                seen(probe_[i], c, change);
             }
         }
     }
@@ -80,13 +84,13 @@ public:
 
     // By how much the loss of the probe is another, as a share of it.
     double loss_changed() const {
-        double before = 0.0, after = 0.0;
+        double before = 0.0, change = 0.0;
         for (std::size_t c = 0; c < compared_.front().size(); ++c) {
             const Sums all = all_of(c);
             before += all.lost;
-            after += all.lost_then;
+            change += all.lost_more;
         }
-        return before > 0.0 ? std::abs(after - before) / before : 0.0;
+        return before > 0.0 ? change / before : 0.0;
     }
 
     // The same of what `predictions(row, class)` gives: a pair, before and now.
@@ -115,14 +119,14 @@ private:
 
     struct Sums {
         double changed = 0.0, predictions = 0.0, squares = 0.0;
-        double lost = 0.0, lost_then = 0.0;
+        double lost = 0.0, lost_more = 0.0;
 
         void add(const Sums& more) {
             changed += more.changed;
             predictions += more.predictions;
             squares += more.squares;
             lost += more.lost;
-            lost_then += more.lost_then;
+            lost_more += more.lost_more;
         }
     };
 
