@@ -99,8 +99,8 @@ class Curvature(Combiner):
 
     Parameters
     ----------
-    rank : directions of H that are followed by themselves; "auto" takes four for every block of a round, at least 16
-        and at most 32, and up to twice as many where there are up to 1,024 features
+    rank : directions of H that are followed by themselves; "auto" takes three for every block of a round, at least 16
+        and at most 48, or four, 32 to 64, where there are up to 1,024 features
     refine : sweeps of refinement in every round, no more and no less; the first of each measures the error of the
         merge. 0 never refines and never measures. "auto" measures: now and then the last block of a round is trained
         again from where the merge says that it should have started. And with ``block_size="auto"`` it refines rounds
