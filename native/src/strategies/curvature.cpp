@@ -27,14 +27,14 @@ namespace {
 
 constexpr double small_scale = 2e-3;    // a model's scale is made 1 again from here on, long before a block would do so
 constexpr std::int64_t few_blocks = 4;  // of a round, of which a check knows the error well
-constexpr double seen_beside_noise = 8.0;     // tolerances that an error may be of the noise, with two blocks
-constexpr double loss_counts = 2.0;           // times as much as an error of predictions
-constexpr double counts_before_sweeps = 4.0;  // where a sweep may help
-constexpr double most_memory = 1.0 / 3.0;     // of long blocks
-constexpr double hopeless_sweep = 0.05;       // an error that no later rows are waited for to make forgotten
-constexpr std::int64_t share_at_the_end = 256;
-constexpr double swept_from = 4.0;    // times that a feature comes up in a round
-constexpr double strong_decay = 0.5;  // what is left of a weight after a round that no merge can wait for
+constexpr double seen_beside_noise = 8.0;       // tolerances that an error may be of the noise, with two blocks
+constexpr double loss_counts = 2.0;             // times as much as an error of predictions
+constexpr double counts_before_sweeps = 4.0;    // where a sweep may help
+constexpr double most_memory = 1.0 / 3.0;       // of long blocks
+constexpr double hopeless_sweep = 0.05;         // an error that no later rows are waited for to make forgotten
+constexpr std::int64_t share_at_the_end = 256;  // one row of so many, at most
+constexpr double swept_from = 4.0;              // times that a feature comes up in a round
+constexpr double strong_decay = 0.5;            // what is left of a weight after a round that no merge can wait for
 
 template <class Rows>
 class CurvatureRounds final : public Strategy<Rows> {
