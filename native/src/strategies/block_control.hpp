@@ -80,14 +80,15 @@ public:
     int sweeps() const { return swept_ ? 1 : 0; }
 
     // At the start of a pass: merges become better as the model settles, so that rounds without sweeps are tried again,
-    // ever more seldom.
+    // ever more seldom. With half of the rows: a sweep trains them twice, so that smaller ones would be no faster.
     void try_without_sweeps(std::int64_t rows_done, std::int64_t rows) {
         if (!swept_ || rows_done < plain_again_) return;
         plain_wait_ = std::min(plain_wait_ + 1, most_plain_wait);
         plain_again_ = rows_done + (rows << plain_wait_);
         rows_swept_ = rows_;
         swept_ = false;
-        rows_ = least_;
+        tries_ = true;
+        rows_ = std::max(rows_ / 2, least_);
         strikes_ = 0;
         check_next();
     }
@@ -134,7 +135,9 @@ public:
         if (strikes_ < 2 && error <= undone_above()) return;
         strikes_ = 0;
         check_next();
-        if (can_shrink) {
+        if (tries_ && may_sweep()) {
+            sweep(rows_done);
+        } else if (can_shrink) {
             too_large_ = rows_;
             failures_ = std::min(failures_ + 1, most_failures);
             // the error grows with the blocks, so that far too much of it asks for more than one half
@@ -168,7 +171,7 @@ public:
     template <class State>
     void archive(State& state) {
         state(rows_, alone_until_, stretch_, since_, between_, too_large_, strikes_, fine_, failures_, long_,
-              long_tried_, swept_, rows_swept_, plain_again_, plain_wait_);
+              long_tried_, swept_, tries_, rows_swept_, plain_again_, plain_wait_);
     }
 
     static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
@@ -180,6 +183,7 @@ private:
     // No blocks are merged well enough: rounds are refined from now on.
     void sweep(std::int64_t rows_done) {
         swept_ = true;
+        tries_ = false;
         plain_again_ = std::max(plain_again_, rows_done);
         rows_ = std::max(rows_swept_, least_swept_);
         too_large_ = none;
@@ -189,6 +193,7 @@ private:
     bool worth_rounds() const { return !adapts_ || least_ <= most_; }
 
     void grow(double error) {
+        tries_ = false;
         strikes_ = 0;
         stretch_ /= 4;
         ++fine_;
@@ -224,6 +229,7 @@ private:
     int since_ = 0, between_ = fewest_between;
     std::int64_t least_swept_ = none;
     bool swept_ = false;
+    bool tries_ = false;            // rounds without sweeps again, and no check has been fine yet
     std::int64_t rows_swept_ = 0;   // of a block, when rounds were refined last
     std::int64_t plain_again_ = 0;  // rows done when rounds without sweeps are tried again
     int plain_wait_ = 1;            // doublings of a pass until then
