@@ -39,6 +39,7 @@ def test_they_are_where_no_merge_will_do(n_threads: int) -> None:
     for record in found.passes:
         assert record.sweeps > 0
     assert sum(record.rows_alone for record in found.passes) < 0.2 * len(found.passes) * len(y)
+    assert all(record.rows_alone < 0.3 * len(y) for record in found.passes[1:])
     assert off(found, wanted, X) < 0.02
     assert found.passes[-1].loss == pytest.approx(wanted.passes[-1].loss, rel=2e-3)
     merged = trained(X, y, curved(int(found.passes[-1].mean_block or 0), refine=0), n_threads, **case)

@@ -59,7 +59,6 @@ public:
                 g[kind(placed(feature))] += static_cast<double>(x) * static_cast<double>(slope(feature, c));
         });
         Sums& sums = parts_[static_cast<std::size_t>(part)][static_cast<std::size_t>(c)];
-        sums.rows += 1.0;
         sums.off += off * off;
         for (std::size_t k = 0; k < kinds; ++k) {
             sums.with[k] += g[k] * off;
@@ -72,7 +71,9 @@ public:
         for (std::size_t c = 0; c < of_class_.size(); ++c) {
             Sums all;
             for (const std::vector<Sums>& part : parts_) all.add(part[c]);
-            if (all.off > 0.0 && std::isfinite(all.off)) of_class_[c].learn(all);
+            OfClass next = of_class_[c];
+            next.learn(all);
+            if (next.is_finite()) of_class_[c] = next;  // rows that diverge have nothing to say
         }
     }
 
@@ -85,12 +86,11 @@ private:
     using Numbers = std::array<double, kinds>;
 
     struct Sums {
-        double rows = 0.0, off = 0.0;
+        double off = 0.0;
         Numbers with{};
         std::array<Numbers, kinds> of{};
 
         void add(const Sums& more) {
-            rows += more.rows;
             off += more.off;
             for (std::size_t k = 0; k < kinds; ++k) {
                 with[k] += more.with[k];
@@ -117,6 +117,10 @@ private:
             const Numbers best{(d * with[0] - b * with[1]) / det, (a * with[1] - b * with[0]) / det};
             for (std::size_t k = 0; k < kinds; ++k)
                 log[k] = std::clamp(std::clamp(best[k], log[k] - step, log[k] + step), -most, most);
+        }
+
+        bool is_finite() const {
+            return std::isfinite(log[0] + log[1] + with[0] + with[1] + of[0][0] + of[0][1] + of[1][1]);
         }
     };
 
