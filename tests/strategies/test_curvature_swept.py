@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from curvature_cases import curved, labels_of, off, sequential, trained, zipf_rows
 from symsgd import penalties, schedules, strategies
+from symsgd.data import twin
 
 CASE: dict[str, Any] = {"penalty": penalties.L2(1e-6), "schedule": schedules.Constant(0.035), "n_passes": 3}
 
@@ -65,6 +66,20 @@ def test_the_end_of_a_pass_is_trained_alone() -> None:
         assert record.rows_alone > 0
     off_by = abs((predictions(found) - predictions(wanted)).mean())
     assert off_by < 0.005 * np.std(predictions(other) - predictions(wanted))
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_what_counts_is_what_the_next_block_leaves(seed: int) -> None:
+    """What all rows have moves all predictions, until the next rows have moved them back. By what they are off by at
+    the end of a round, blocks would be of 250 to 520 rows, or all rows alone."""
+    data = twin("url", 0.05)
+    y = np.asarray(data.y) > 0
+    case = CASE | {"schedule": schedules.Constant(1.0), "n_passes": 4}
+    _, *later, last = trained(data.X, y, curved(), 16, seed=seed, **case).passes
+    assert last.sweeps > 0
+    assert (last.mean_block or 0) > 800
+    for record in (*later, last):
+        assert record.rows_alone < 0.1 * len(y)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
